@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element types of tensors in files, caches and on the wire, with their storage geometry. Values; any thread.
-// The block types are those of GGUF; their byte layouts are in kernels/block_format.h. Not a list of what each
-// kernel can compute: those refuse what they lack.
+// The block types are those of GGUF; their byte layouts are in kernels/block_format.h. Not a list of what
+// each kernel can compute: those refuse what they lack.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,24 @@
 namespace isthmus {
 
 enum class DType : uint8_t {
-  kF32, kF16, kBF16,
-  kI8, kU8, kI32, kI64,
-  kF8E4M3, kF8E8M0,
-  kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ4_K, kQ5_K, kQ6_K, kMxfp4,
+  kF32,
+  kF16,
+  kBF16,
+  kI8,
+  kU8,
+  kI32,
+  kI64,
+  kF8E4M3,
+  kF8E8M0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kMxfp4,
 };
 
 struct DTypeInfo {

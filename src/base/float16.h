@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// bf16 and f16 as storage types, with the conversions that everything uses. Round to nearest, ties to even; NaN stays NaN.
-// Values; any thread. No arithmetic: kernels convert to float, compute, and convert back.
+// bf16 and f16 as storage types, with the conversions that everything uses. Round to nearest, ties to even;
+// NaN stays NaN. Values; any thread. No arithmetic: kernels convert to float, compute, and convert back.
 #pragma once
 
 #include <bit>
@@ -17,7 +17,9 @@ struct f16 {
   bool operator==(const f16&) const = default;
 };
 
-inline float to_float(bf16 v) { return std::bit_cast<float>(static_cast<uint32_t>(v.bits) << 16); }
+inline float to_float(bf16 v) {
+  return std::bit_cast<float>(static_cast<uint32_t>(v.bits) << 16);
+}
 
 inline bf16 to_bf16(float f) {
   const uint32_t u = std::bit_cast<uint32_t>(f);
@@ -39,7 +41,8 @@ inline f16 to_f16(float f) {
   const uint32_t u = std::bit_cast<uint32_t>(f);
   const uint32_t sign = (u >> 16) & 0x8000u;
   uint32_t magnitude = u & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return f16{static_cast<uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu))};
+  if (magnitude > 0x7f800000u)
+    return f16{static_cast<uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu))};
   if (magnitude >= 0x477ff000u) return f16{static_cast<uint16_t>(sign | 0x7c00u)};  // rounds to infinity
   if (magnitude < 0x38800000u) {
     // Adding 0.5 leaves the value in units of 2^-24 in the low bits, rounded to even by the adder itself.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Status and Result<T>: the one error dialect of the project. A message says where, expected, got, in one line:
-// "block_file: 31 layers, model has 32". Values, no ownership; any thread. Not for our own bugs: see ISTHMUS_CHECK.
+// Status and Result<T>: the one error dialect of the project. A message says where, expected, got, in one
+// line: "block_file: 31 layers, model has 32". Values, no ownership; any thread. Not for our own bugs: see
+// ISTHMUS_CHECK.
 #pragma once
 
 #include <cstdio>
@@ -23,8 +24,8 @@ enum class Code {
   kResourceExhausted,  // memory, disk, queue or transfer limit
   kUnavailable,        // peer or engine not reachable, refused
   kDeadlineExceeded,
-  kCancelled,          // the client or a peer gave up
-  kIo,                 // operating system error
+  kCancelled,  // the client or a peer gave up
+  kIo,         // operating system error
   kInternal,
 };
 
@@ -56,17 +57,26 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                                          // NOLINT: implicit by design
+  Result(T value) : value_(std::move(value)) {}  // NOLINT: implicit by design
   Result(Status status) : status_(std::move(status)) { ISTHMUS_CHECK(!status_.ok()); }  // NOLINT
   Result(Code code, std::string message) : status_(code, std::move(message)) {}
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }  // ok() when there is a value
-  T& operator*() { ISTHMUS_CHECK(ok()); return *value_; }
-  const T& operator*() const { ISTHMUS_CHECK(ok()); return *value_; }
+  T& operator*() {
+    ISTHMUS_CHECK(ok());
+    return *value_;
+  }
+  const T& operator*() const {
+    ISTHMUS_CHECK(ok());
+    return *value_;
+  }
   T* operator->() { return &**this; }
   const T* operator->() const { return &**this; }
-  T take() { ISTHMUS_CHECK(ok()); return std::move(*value_); }
+  T take() {
+    ISTHMUS_CHECK(ok());
+    return std::move(*value_);
+  }
 
  private:
   std::optional<T> value_;

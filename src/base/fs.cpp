@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/fs.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+namespace isthmus {
+namespace {
+
+Status io_error(std::string_view what, const std::filesystem::path& path) {
+  const int error = errno;
+  const Code code = error == ENOSPC || error == EDQUOT ? Code::kResourceExhausted
+                    : error == ENOENT                  ? Code::kNotFound
+                                                       : Code::kIo;
+  return {code, std::string(what) + " " + path.string() + ": " + std::strerror(error)};
+}
+
+int open_retry(const std::filesystem::path& path, int flags, mode_t mode = 0) {
+  int fd = -1;
+  do {
+    fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+  } while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+Status write_all(int fd, std::span<const std::byte> data, const std::filesystem::path& path) {
+  while (!data.empty()) {
+    const ssize_t n = ::write(fd, data.data(), data.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return io_error("write", path);
+    data = data.subspan(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+}  // namespace
+
+UniqueFd& UniqueFd::operator=(UniqueFd&& o) noexcept {
+  if (this != &o) {
+    reset();
+    fd_ = o.release();
+  }
+  return *this;
+}
+int UniqueFd::release() {
+  return std::exchange(fd_, -1);
+}
+void UniqueFd::reset() {
+  if (fd_ >= 0) ::close(release());
+}
+
+Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
+  const UniqueFd fd(open_retry(path, O_RDONLY));
+  if (!fd.valid()) return io_error("open", path);
+  struct stat st {};
+  if (::fstat(fd.get(), &st) != 0) return io_error("stat", path);
+  if (!S_ISREG(st.st_mode)) return Status(Code::kInvalidArgument, path.string() + ": not a regular file");
+  const auto size = static_cast<size_t>(st.st_size);
+  if (size == 0) return MappedFile(nullptr, 0);
+  void* const p = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (p == MAP_FAILED) return io_error("map", path);
+  return MappedFile(static_cast<const std::byte*>(p), size);
+}
+MappedFile::MappedFile(MappedFile&& o) noexcept
+    : data_(std::exchange(o.data_, nullptr)), size_(std::exchange(o.size_, 0)) {}
+MappedFile& MappedFile::operator=(MappedFile&& o) noexcept {
+  std::swap(data_, o.data_);
+  std::swap(size_, o.size_);
+  return *this;
+}
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+Status PosixFs::write_file(const std::filesystem::path& path,
+                           std::span<const std::span<const std::byte>> parts) {
+  const UniqueFd fd(open_retry(path, O_WRONLY | O_CREAT | O_TRUNC, 0600));
+  if (!fd.valid()) return io_error("create", path);
+  for (const auto& part : parts) TRY(write_all(fd.get(), part, path));
+  if (::fsync(fd.get()) != 0) return io_error("fsync", path);
+  return {};
+}
+
+Status PosixFs::rename(const std::filesystem::path& from, const std::filesystem::path& to) {
+  return ::rename(from.c_str(), to.c_str()) == 0 ? Status() : io_error("rename", from);
+}
+
+Status PosixFs::sync_directory(const std::filesystem::path& path) {
+  const UniqueFd fd(open_retry(path, O_RDONLY | O_DIRECTORY));
+  if (!fd.valid()) return io_error("open", path);
+  return ::fsync(fd.get()) == 0 ? Status() : io_error("fsync", path);
+}
+
+Status PosixFs::remove(const std::filesystem::path& path) {
+  return ::unlink(path.c_str()) == 0 || errno == ENOENT ? Status() : io_error("remove", path);
+}
+
+Result<Bytes> PosixFs::read_file(const std::filesystem::path& path) {
+  const UniqueFd fd(open_retry(path, O_RDONLY));
+  if (!fd.valid()) return io_error("open", path);
+  struct stat st {};
+  if (::fstat(fd.get(), &st) != 0) return io_error("stat", path);
+  Bytes bytes(static_cast<size_t>(st.st_size));
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t n = ::read(fd.get(), bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return io_error("read", path);
+    if (n == 0) break;
+    done += static_cast<size_t>(n);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+Result<uint64_t> PosixFs::free_bytes(const std::filesystem::path& directory) {
+  struct statvfs st {};
+  if (::statvfs(directory.c_str(), &st) != 0) return io_error("statvfs", directory);
+  return static_cast<uint64_t>(st.f_bavail) * st.f_frsize;
+}
+
+Status write_file_durably(Fs& fs, const std::filesystem::path& path,
+                          std::span<const std::span<const std::byte>> parts) {
+  std::filesystem::path temp = path;
+  temp += ".tmp";
+  Status status = fs.write_file(temp, parts);
+  if (status.ok()) status = fs.rename(temp, path);
+  if (!status.ok()) {
+    (void)fs.remove(temp);
+    return status;
+  }
+  return fs.sync_directory(path.parent_path());
+}
+
+Result<std::string> read_text_file(const std::filesystem::path& path, size_t max_bytes) {
+  PosixFs fs;
+  ASSIGN_OR_RETURN(const Bytes bytes, fs.read_file(path));
+  if (bytes.size() > max_bytes) {
+    return Status(Code::kResourceExhausted, path.string() + ": " + std::to_string(bytes.size()) +
+                                                " bytes, limit " + std::to_string(max_bytes));
+  }
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+Status make_directories(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (path.empty() || std::filesystem::is_directory(path, ignored)) return {};
+  if (path.has_parent_path() && path.parent_path() != path) TRY(make_directories(path.parent_path()));
+  return ::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST ? Status() : io_error("mkdir", path);
+}
+
+Result<FileLock> FileLock::acquire(const std::filesystem::path& path) {
+  UniqueFd fd(open_retry(path, O_RDWR | O_CREAT, 0600));
+  if (!fd.valid()) return io_error("open", path);
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK)
+      return Status(Code::kUnavailable, path.string() + ": another process holds the lock");
+    return io_error("lock", path);
+  }
+  return FileLock(std::move(fd));
+}
+
+uint64_t available_memory_bytes() {
+  std::ifstream in("/proc/meminfo");
+  std::string key;
+  uint64_t kib = 0;
+  std::string unit;
+  while (in >> key >> kib >> unit) {
+    if (key == "MemAvailable:") return kib * 1024;
+  }
+  return 0;
+}
+
+uint64_t resident_bytes() {
+  std::ifstream in("/proc/self/statm");
+  uint64_t total_pages = 0;
+  uint64_t resident_pages = 0;
+  in >> total_pages >> resident_pages;
+  return resident_pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace isthmus
