@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/gemm_panels.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace isthmus::kernels {
+
+std::vector<float> pack_panels(const float* weights, int64_t n, int64_t k) {
+  const int64_t panels = (n + kPanelColumns - 1) / kPanelColumns;
+  std::vector<float> packed(static_cast<size_t>(panels * k * kPanelColumns), 0.0f);
+  for (int64_t row = 0; row < n; ++row) {
+    float* panel = packed.data() + (row / kPanelColumns) * k * kPanelColumns + row % kPanelColumns;
+    for (int64_t i = 0; i < k; ++i) panel[i * kPanelColumns] = weights[row * k + i];
+  }
+  return packed;
+}
+
+namespace scalar {
+
+void gemm_panels(const PanelProduct& w, const float* in, int64_t m, int64_t first, int64_t last, float* out) {
+  for (int64_t p = first; p < last; ++p) {
+    const float* panel = w.panels + p * w.k * kPanelColumns;
+    const int64_t column = p * kPanelColumns;
+    const int64_t columns = std::min<int64_t>(kPanelColumns, w.n - column);
+    for (int64_t r = 0; r < m; ++r) {
+      float total[kPanelColumns] = {};
+      for (int64_t chunk = 0; chunk < w.k; chunk += kPanelChunk) {
+        float sum[kPanelColumns] = {};
+        const int64_t end = std::min<int64_t>(chunk + kPanelChunk, w.k);
+        for (int64_t i = chunk; i < end; ++i) {
+          const float a = in[r * w.k + i];
+          for (int j = 0; j < kPanelColumns; ++j) sum[j] += a * panel[i * kPanelColumns + j];
+        }
+        for (int j = 0; j < kPanelColumns; ++j) total[j] += sum[j];
+      }
+      float* y = out + r * w.n + column;
+      for (int64_t j = 0; j < columns; ++j) y[j] = w.accumulate ? y[j] + total[j] : total[j];
+    }
+  }
+}
+
+}  // namespace scalar
+}  // namespace isthmus::kernels

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GEMM of reference arithmetic and of the serial build: f32 weights in panels of 16 output columns, [ceil(N/16)][K][16].
+// Sums run over k in chunks of 64, product and sum rounded separately, so that every rung and every M gives the same bits.
+// Pure functions on borrowed arrays; one thread. Not the bf16 GEMM of the full build: gemm_onednn.cpp.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace isthmus::kernels {
+
+inline constexpr int kPanelColumns = 16;
+inline constexpr int kPanelChunk = 64;
+
+std::vector<float> pack_panels(const float* weights, int64_t n, int64_t k);  // columns past N are 0
+
+struct PanelProduct {
+  const float* panels = nullptr;
+  int64_t n = 0;
+  int64_t k = 0;
+  bool accumulate = false;
+};
+
+namespace scalar {
+// out[m, N] (+)= in[m, K] · Wᵀ for panels [first, last).
+void gemm_panels(const PanelProduct& w, const float* in, int64_t m, int64_t first, int64_t last, float* out);
+}  // namespace scalar
+
+}  // namespace isthmus::kernels
