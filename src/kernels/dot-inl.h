@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// dot2_bf16: the one bf16 primitive that Highway 1.0.3 lacks, and the target attributes of a rung. Included once per target (no
+// #pragma once: the guard toggles). Only this file and dot4-inl.h use raw intrinsics.
+#include "hwy/highway.h"
+
+#undef ISTHMUS_BEFORE_NAMESPACE
+#undef ISTHMUS_AFTER_NAMESPACE
+#undef ISTHMUS_SCALAR_PASS
+#if HWY_TARGET == HWY_AVX3
+// Highway's own functions have a subset of these attributes, so they still inline into ours.
+#define ISTHMUS_BEFORE_NAMESPACE()                                 \
+  HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512vnni,avx512bf16")     \
+  static_assert(true, "For requiring trailing semicolon")
+#else
+#define ISTHMUS_BEFORE_NAMESPACE() HWY_BEFORE_NAMESPACE()
+#endif
+#define ISTHMUS_AFTER_NAMESPACE() HWY_AFTER_NAMESPACE()
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+#define ISTHMUS_SCALAR_PASS 1
+#else
+#define ISTHMUS_SCALAR_PASS 0
+#endif
+
+#if defined(ISTHMUS_KERNELS_DOT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ISTHMUS_KERNELS_DOT_INL_H_
+#undef ISTHMUS_KERNELS_DOT_INL_H_
+#else
+#define ISTHMUS_KERNELS_DOT_INL_H_
+#endif
+
+ISTHMUS_BEFORE_NAMESPACE();
+namespace isthmus::kernels {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// acc[i] + a[2i] * b[2i] + a[2i+1] * b[2i+1]. a, b: pairs of bf16 in 32-bit lanes, the first of a pair in the low half.
+// AVX-512 flushes denormal inputs, sums and results to zero; the others do not. Order within a pair: see each branch.
+template <class D32, class VF = hn::Vec<D32>, class VU = hn::Vec<hn::RebindToUnsigned<D32>>>
+HWY_INLINE VF dot2_bf16(D32 df, VU a, VU b, VF acc) {
+#if HWY_TARGET == HWY_AVX3
+  (void)df;
+  static_assert(hn::MaxLanes(D32()) == 16, "full vectors only");
+  return VF{_mm512_dpbf16_ps(acc.raw, reinterpret_cast<__m512bh>(a.raw), reinterpret_cast<__m512bh>(b.raw))};
+#else
+  // Products of bf16 are exact in f32, so a fused and an unfused multiply-add round alike.
+  const hn::RebindToUnsigned<D32> du;
+  const VU high = hn::Set(du, 0xffff0000u);
+  const VF a0 = hn::BitCast(df, hn::ShiftLeft<16>(a));
+  const VF b0 = hn::BitCast(df, hn::ShiftLeft<16>(b));
+  const VF a1 = hn::BitCast(df, hn::And(a, high));
+  const VF b1 = hn::BitCast(df, hn::And(b, high));
+  return hn::MulAdd(a0, b0, hn::MulAdd(a1, b1, acc));
+#endif
+}
+
+// f32 lanes to the bits of bf16 in the low half of each 32-bit lane: nearest even, NaN stays NaN (base/float16.h to_bf16).
+template <class D32, class VF = hn::Vec<D32>, class VU = hn::Vec<hn::RebindToUnsigned<D32>>>
+HWY_INLINE VU bf16_bits(D32 df, VF x) {
+  const hn::RebindToUnsigned<D32> du;
+  const VU u = hn::BitCast(du, x);
+  const VU upper = hn::ShiftRight<16>(u);
+  const VU odd = hn::And(upper, hn::Set(du, 1));
+  const VU rounded = hn::ShiftRight<16>(hn::Add(u, hn::Add(odd, hn::Set(du, 0x7fff))));
+  const auto nan = hn::RebindMask(du, hn::IsNaN(x));
+  (void)df;
+  return hn::IfThenElse(nan, hn::Or(upper, hn::Set(du, 0x40)), rounded);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace isthmus::kernels
+ISTHMUS_AFTER_NAMESPACE();
+
+#endif  // per-target guard

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// exp.h for SIMD lanes: the same operations in the same order, hence the same bits as exp_scalar. Included once per target.
+#include "kernels/dot-inl.h"
+
+#if defined(ISTHMUS_KERNELS_EXP_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ISTHMUS_KERNELS_EXP_INL_H_
+#undef ISTHMUS_KERNELS_EXP_INL_H_
+#else
+#define ISTHMUS_KERNELS_EXP_INL_H_
+#endif
+
+#include "kernels/exp.h"
+
+ISTHMUS_BEFORE_NAMESPACE();
+namespace isthmus::kernels {
+namespace HWY_NAMESPACE {
+
+// Horner step with two roundings: the multiplier and the adder are separate units, so a fused form would not be faster here.
+template <class V>
+HWY_INLINE V mul_then_add(V p, V r, V c) {
+  return hn::Add(hn::Mul(p, r), c);
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp_lanes(D d, V x) {
+  using C = ExpConstants;
+  const hn::RebindToUnsigned<D> du;
+  const auto zero = hn::Lt(x, hn::Set(d, C::kLowest));
+  x = hn::IfThenElse(zero, hn::Set(d, C::kLowest), x);
+  x = hn::IfThenElse(hn::Lt(x, hn::Set(d, C::kHighest)), x, hn::Set(d, C::kHighest));
+  const V round = hn::Set(d, C::kRound);
+  const V shifted = mul_then_add(x, hn::Set(d, C::kLog2e), round);
+  const V n = hn::Sub(shifted, round);
+  const V r = hn::Sub(hn::Sub(x, hn::Mul(n, hn::Set(d, C::kLn2High))), hn::Mul(n, hn::Set(d, C::kLn2Low)));
+  V p = hn::Set(d, C::kP5);
+  p = mul_then_add(p, r, hn::Set(d, C::kP4));
+  p = mul_then_add(p, r, hn::Set(d, C::kP3));
+  p = mul_then_add(p, r, hn::Set(d, C::kP2));
+  p = mul_then_add(p, r, hn::Set(d, C::kP1));
+  p = mul_then_add(p, r, hn::Set(d, C::kP0));
+  const V e = hn::Add(hn::Add(hn::Mul(p, hn::Mul(r, r)), r), hn::Set(d, 1.0f));
+  const auto scale = hn::Add(hn::ShiftLeft<23>(hn::BitCast(du, shifted)), hn::Set(du, 0x3f800000u));
+  return hn::IfThenZeroElse(zero, hn::Mul(e, hn::BitCast(d, scale)));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace isthmus::kernels
+ISTHMUS_AFTER_NAMESPACE();
+
+#endif  // per-target guard

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Splitting independent rows over the OpenMP team. Called by the engine thread; the serial build runs them in order. Rows must not
+// depend on one another: the split follows the thread count.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#ifndef ISTHMUS_COMPUTE_SERIAL
+#include <omp.h>
+#endif
+
+namespace isthmus::kernels {
+
+inline int thread_count() {
+#ifdef ISTHMUS_COMPUTE_SERIAL
+  return 1;
+#else
+  return omp_get_max_threads();
+#endif
+}
+
+// f(begin, end) on disjoint ranges covering [0, n); one call when the whole is less work than `minimum` units a thread.
+// A fork and join costs a few microseconds.
+template <typename F>
+void parallel_rows(int64_t n, int64_t work_per_row, int64_t minimum, const F& f) {
+  const int64_t wanted = minimum > 0 ? n * work_per_row / minimum : n;
+  const int threads = static_cast<int>(std::clamp<int64_t>(std::min(wanted, n), 1, thread_count()));
+  if (threads <= 1) {
+    f(int64_t{0}, n);
+    return;
+  }
+#ifndef ISTHMUS_COMPUTE_SERIAL
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (int t = 0; t < threads; ++t) f(n * t / threads, n * (t + 1) / threads);
+#endif
+}
+
+}  // namespace isthmus::kernels
