@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// One work item of attention_step: the query heads of one KV head over one split of one row's context. Private to src/kernels.
+// The scalar twin defines the bits. Within a split, in f32:
+//   score(key)  16 partial sums; chunk c of 32 values adds fma(K[32c + 2j], q[32c + 2j]) then fma(K[32c + 2j + 1], ...) to sum j;
+//               reduce_16; times scale
+//   weight      exp_f32(score - largest score of the split); their sum: partial sum j over keys = j mod 16, then reduce_16
+//   out[d]      fma(weight, V[key][d]) over ascending keys, not normalized
+// Splits are combined in ascending order by the driver.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/attention.h"
+
+namespace isthmus::kernels {
+
+// Splits start at multiples of this position: a row's bits do not depend on threads or neighbours. 4 pages: long enough to
+// amortize the combination, short enough to balance few heads over few cores.
+inline constexpr int64_t kSplitTokens = 256;
+
+struct AttentionSplit {
+  const KvLayerView* kv = nullptr;
+  const float* q = nullptr;  // [group, D]
+  int kv_head = 0;
+  int group = 0;             // query heads of this KV head
+  int64_t begin = 0;         // keys [begin, end), within one split
+  int64_t end = 0;
+  float scale = 0;
+  float* out = nullptr;      // [group, D + 2]: D sums, largest score, sum of weights
+};
+
+// The fixed order in which 16 partial sums become one.
+inline float reduce_16(const float* sums) {
+  float eight[8];
+  for (int j = 0; j < 8; ++j) eight[j] = sums[j] + sums[j + 8];
+  const float low = (eight[0] + eight[2]) + (eight[1] + eight[3]);
+  const float high = (eight[4] + eight[6]) + (eight[5] + eight[7]);
+  return low + high;
+}
+
+// exp for arguments <= 0: relative error < 2e-7, exactly 1 at 0, 0 below -87. The same bits on every rung.
+float exp_f32(float x);
+
+void attention_split_scalar(const AttentionSplit& split);
+
+}  // namespace isthmus::kernels
