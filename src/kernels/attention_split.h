@@ -3,7 +3,7 @@
 // The scalar twin defines the bits. Within a split, in f32:
 //   score(key)  16 partial sums; chunk c of 32 values adds fma(K[32c + 2j], q[32c + 2j]) then fma(K[32c + 2j + 1], ...) to sum j;
 //               reduce_16; times scale
-//   weight      exp_f32(score - largest score of the split); their sum: partial sum j over keys = j mod 16, then reduce_16
+//   weight      exp_scalar(score - largest score of the split); their sum: partial sum j over keys = j mod 16, then reduce_16
 //   out[d]      fma(weight, V[key][d]) over ascending keys, not normalized
 // Splits are combined in ascending order by the driver.
 #pragma once
@@ -37,9 +37,6 @@ inline float reduce_16(const float* sums) {
   const float high = (eight[4] + eight[6]) + (eight[5] + eight[7]);
   return low + high;
 }
-
-// exp for arguments <= 0: relative error < 2e-7, exactly 1 at 0, 0 below -87. The same bits on every rung.
-float exp_f32(float x);
 
 void attention_split_scalar(const AttentionSplit& split);
 

@@ -8,6 +8,8 @@
 #include "base/status.h"
 #include "kernels/attention.h"
 #include "kernels/attention_split.h"
+#include "kernels/exp.h"
+#include "kernels/kv_pages.h"
 #include "kernels/step_linear.h"
 
 namespace isthmus::kernels {
@@ -21,12 +23,11 @@ struct Plan {
   int64_t items_before[kMaxStepRows + 1];  // items of a row: its splits x KV heads, KV head fastest
 };
 
-Plan make_plan(const StepAttentionRow* rows, int n_rows, int window) {
+Plan make_plan(const StepAttentionRow* rows, int n_rows, const AttentionShape& shape) {
   Plan plan;
   plan.items_before[0] = 0;
   for (int r = 0; r < n_rows; ++r) {
-    const int64_t begin = window > 0 ? std::max<int64_t>(0, rows[r].position - window + 1) : 0;
-    plan.first_split[r] = begin / kSplitTokens;
+    plan.first_split[r] = first_visible(shape, rows[r].position) / kSplitTokens;
     const int64_t splits = rows[r].position / kSplitTokens + 1 - plan.first_split[r];
     plan.items_before[r + 1] = plan.items_before[r] + splits * rows[r].kv.kv_heads;
   }
@@ -55,7 +56,7 @@ void run_item(const Call& c, int64_t item) {
   split.kv_head = static_cast<int>(in_row % c.kv_heads);
   split.group = c.group;
   split.q = c.q + (static_cast<int64_t>(r) * c.shape.heads + split.kv_head * c.group) * c.dim;
-  split.begin = c.shape.window > 0 ? std::max(start, position - c.shape.window + 1) : start;
+  split.begin = std::max(start, first_visible(c.shape, position));
   split.end = std::min(start + kSplitTokens, position + 1);
   split.scale = c.shape.scale;
   split.out = c.partials + item * c.group * (c.dim + 2);
@@ -76,7 +77,7 @@ void combine_head(const Call& c, int64_t head) {
   float total = 0;
   for (int64_t s = 0; s < splits; ++s) {
     const float* partial = first + s * step;
-    const float weight = exp_f32(partial[c.dim] - largest);
+    const float weight = exp_scalar(partial[c.dim] - largest);
     total += weight * partial[c.dim + 1];
     for (int d = 0; d < c.dim; ++d) out[d] += weight * partial[d];
   }
@@ -85,7 +86,7 @@ void combine_head(const Call& c, int64_t head) {
 }
 
 void run_batch(Call& c) {
-  c.plan = make_plan(c.rows, c.n_rows, c.shape.window);
+  c.plan = make_plan(c.rows, c.n_rows, c.shape);
   const int64_t items = c.plan.items_before[c.n_rows];
   const size_t need = static_cast<size_t>(items * c.group * (c.dim + 2));
   if (partial_scratch.size() < need) partial_scratch.resize(std::max(need, 2 * partial_scratch.size()));
