@@ -63,12 +63,21 @@ class TransferReceiver {
   virtual uint16_t port() const = 0;
 };
 
-// The prefill box's side. open() connects, authenticates and sends OPEN; rows then go into the sink: put()
-// blocks while the window is full (backpressure) and fails once the receiver is gone.
+// The prefill box's end of one transfer. put() hands a frame to the sender's own thread and blocks only when
+// the queue is far over its window; a receiver that is gone makes put() and seal() fail. seal() returns after
+// the receiver's last ACK.
+class OutgoingTransfer : public RowSink {
+ public:
+  virtual bool has_room() const = 0;  // the window is open; any thread
+};
+
 class TransferSender {
  public:
   virtual ~TransferSender() = default;
-  virtual Result<std::unique_ptr<RowSink>> open(const TransferSpec& spec, std::stop_token cancel) = 0;
+  // Connects to host:port, authenticates and sends OPEN. Errors: kUnavailable, kUnauthenticated, kMismatch,
+  // kResourceExhausted.
+  virtual Result<std::unique_ptr<OutgoingTransfer>> open(const TransferSpec& spec, const std::string& host,
+                                                         uint16_t port, std::stop_token cancel) = 0;
 };
 
 }  // namespace isthmus
