@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/gemm.h"
 
+#include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "kernels/gemm_panels.h"
+#include "kernels/parallel.h"
+#include "kernels/rung.h"
+#ifndef ISTHMUS_COMPUTE_SERIAL
+#include "kernels/gemm_onednn.h"
+#endif
 
 namespace isthmus::kernels {
 
@@ -12,7 +19,10 @@ struct PackedMatrix::Impl {
   int64_t n = 0;
   int64_t k = 0;
   DType dtype = DType::kF32;
-  std::vector<float> panels;
+  std::vector<float> panels;  // empty when `blocked` is set
+#ifndef ISTHMUS_COMPUTE_SERIAL
+  std::unique_ptr<OneDnnMatrix> blocked;
+#endif
 };
 
 PackedMatrix::PackedMatrix() = default;
@@ -20,46 +30,103 @@ PackedMatrix::PackedMatrix(PackedMatrix&&) noexcept = default;
 PackedMatrix& PackedMatrix::operator=(PackedMatrix&&) noexcept = default;
 PackedMatrix::~PackedMatrix() = default;
 
+namespace {
+
+constexpr int64_t kFlopsPerThread = 1 << 20;
+
+Status check_shape(int64_t n, int64_t k) {
+  if (n > 0 && k > 0) return {};
+  return {Code::kInvalidArgument,
+          "gemm: expected a matrix with rows and columns, got [" + std::to_string(n) + ", " + std::to_string(k) + "]"};
+}
+
+std::vector<float> expand(const bf16* in, int64_t count) {
+  std::vector<float> out(static_cast<size_t>(count));
+  for (size_t i = 0; i < out.size(); ++i) out[i] = to_float(in[i]);
+  return out;
+}
+
+void multiply(const PanelProduct& w, const float* in, int64_t m, float* out) {
+  const int64_t panels = (w.n + kPanelColumns - 1) / kPanelColumns;
+  parallel_rows(panels, 2 * m * w.k * kPanelColumns, kFlopsPerThread,
+                [&](int64_t first, int64_t last) { gemm_panels(w, in, m, first, last, out); });
+}
+
+}  // namespace
+
 Result<PackedMatrix> PackedMatrix::pack(const float* weights, int64_t n, int64_t k) {
-  if (n <= 0 || k <= 0) return Status(Code::kInvalidArgument, "gemm: expected a matrix with rows and columns");
+  TRY(check_shape(n, k));
   PackedMatrix m;
-  m.impl_ = std::make_unique<Impl>(Impl{n, k, DType::kF32, pack_panels(weights, n, k)});
+  m.impl_ = std::make_unique<Impl>();
+  m.impl_->n = n;
+  m.impl_->k = k;
+  m.impl_->panels = pack_panels(weights, n, k);
   return m;
 }
 
 Result<PackedMatrix> PackedMatrix::pack(const bf16* weights, int64_t n, int64_t k) {
-  if (n <= 0 || k <= 0) return Status(Code::kInvalidArgument, "gemm: expected a matrix with rows and columns");
-  std::vector<float> expanded(static_cast<size_t>(n * k));
-  for (size_t i = 0; i < expanded.size(); ++i) expanded[i] = to_float(weights[i]);
-  ASSIGN_OR_RETURN(PackedMatrix m, pack(expanded.data(), n, k));
+  TRY(check_shape(n, k));
+  PackedMatrix m;
+  m.impl_ = std::make_unique<Impl>();
+  m.impl_->n = n;
+  m.impl_->k = k;
   m.impl_->dtype = DType::kBF16;
+#ifndef ISTHMUS_COMPUTE_SERIAL
+  // oneDNN has no bf16 product below AVX-512.
+  if (active_rung() == Rung::kAvx512) {
+    ASSIGN_OR_RETURN(m.impl_->blocked, OneDnnMatrix::pack(weights, n, k));
+    return m;
+  }
+#endif
+  m.impl_->panels = pack_panels(expand(weights, n * k).data(), n, k);
   return m;
 }
 
 int64_t PackedMatrix::n() const { return impl_->n; }
 int64_t PackedMatrix::k() const { return impl_->k; }
 DType PackedMatrix::dtype() const { return impl_->dtype; }
-size_t PackedMatrix::bytes() const { return impl_->panels.size() * sizeof(float); }
-
-namespace {
-
-void multiply(const PackedMatrix& w, const float* in, int64_t m, float* out, bool accumulate) {
-  const int64_t panels = (w.n() + kPanelColumns - 1) / kPanelColumns;
-  scalar::gemm_panels({w.impl().panels.data(), w.n(), w.k(), accumulate}, in, m, 0, panels, out);
+size_t PackedMatrix::bytes() const {
+#ifndef ISTHMUS_COMPUTE_SERIAL
+  if (impl_->blocked) return impl_->blocked->bytes();
+#endif
+  return impl_->panels.size() * sizeof(float);
 }
-
-}  // namespace
 
 void gemm(const PackedMatrix& w, const float* in, int64_t m, float* out, bool accumulate) {
   ISTHMUS_CHECK(w.dtype() == DType::kF32);
-  multiply(w, in, m, out, accumulate);
+  multiply({w.impl().panels.data(), w.n(), w.k(), accumulate}, in, m, out);
 }
 
 void gemm(const PackedMatrix& w, const bf16* in, int64_t m, float* out, bool accumulate) {
   ISTHMUS_CHECK(w.dtype() == DType::kBF16);
-  std::vector<float> expanded(static_cast<size_t>(m * w.k()));
-  for (size_t i = 0; i < expanded.size(); ++i) expanded[i] = to_float(in[i]);
-  multiply(w, expanded.data(), m, out, accumulate);
+#ifndef ISTHMUS_COMPUTE_SERIAL
+  if (w.impl().blocked) {
+    w.impl().blocked->run(in, m, out, accumulate);
+    return;
+  }
+#endif
+  multiply({w.impl().panels.data(), w.n(), w.k(), accumulate}, expand(in, m * w.k()).data(), m, out);
+}
+
+bool gemm_rows_invariant(const PackedMatrix& w) {
+  constexpr int64_t kRows = 512;
+  std::vector<float> in(static_cast<size_t>(kRows * w.k()));
+  for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i * 2654435761u % 4096u) * 0x1p-11f - 1.0f;
+  std::vector<bf16> rounded(in.size());
+  for (size_t i = 0; i < in.size(); ++i) rounded[i] = to_bf16(in[i]);
+  const auto product = [&](int64_t first, int64_t rows) {
+    std::vector<float> out(static_cast<size_t>(rows * w.n()));
+    w.dtype() == DType::kF32 ? gemm(w, in.data() + first * w.k(), rows, out.data())
+                             : gemm(w, rounded.data() + first * w.k(), rows, out.data());
+    return out;
+  };
+  const std::vector<float> all = product(0, kRows);
+  const std::pair<int64_t, int64_t> parts[] = {{0, 1}, {100, 63}, {kRows - 1, 1}};
+  for (const auto& [first, rows] : parts) {
+    const std::vector<float> some = product(first, rows);
+    if (std::memcmp(some.data(), all.data() + first * w.n(), some.size() * sizeof(float)) != 0) return false;
+  }
+  return true;
 }
 
 }  // namespace isthmus::kernels

@@ -41,4 +41,8 @@ class PackedMatrix {
 void gemm(const PackedMatrix& w, const bf16* in, int64_t m, float* out, bool accumulate = false);
 void gemm(const PackedMatrix& w, const float* in, int64_t m, float* out, bool accumulate = false);
 
+// The start-up self-check: do rows get the same bits alone, among 63 and among 512? (Packing a bf16 shape for the first time makes
+// the same comparison and falls back to a fixed number of rows, so a false is a bug of ours.) Costs three products.
+bool gemm_rows_invariant(const PackedMatrix& w);
+
 }  // namespace isthmus::kernels

@@ -41,4 +41,11 @@ void gemm_panels(const PanelProduct& w, const float* in, int64_t m, int64_t firs
 }
 
 }  // namespace scalar
+
+#ifdef ISTHMUS_COMPUTE_SERIAL
+void gemm_panels(const PanelProduct& w, const float* in, int64_t m, int64_t first, int64_t last, float* out) {
+  scalar::gemm_panels(w, in, m, first, last, out);
+}
+#endif
+
 }  // namespace isthmus::kernels

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GEMM of reference arithmetic and of the serial build: f32 weights in panels of 16 output columns, [ceil(N/16)][K][16].
-// Sums run over k in chunks of 64, product and sum rounded separately, so that every rung and every M gives the same bits.
-// Pure functions on borrowed arrays; one thread. Not the bf16 GEMM of the full build: gemm_onednn.cpp.
+// The GEMM of reference arithmetic, of the serial build and of rungs without bf16: f32 weights in panels of 16 output columns,
+// [ceil(N/16)][K][16]. Sums run over k in chunks of 64, product and sum rounded separately, so that every rung and every M gives
+// the same bits. Pure functions on borrowed arrays; one thread. Not the bf16 GEMM of the full build: gemm_onednn.h.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,9 @@ struct PanelProduct {
   bool accumulate = false;
 };
 
+// out[m, N] (+)= in[m, K] · Wᵀ for the columns of panels [first, last).
+void gemm_panels(const PanelProduct& w, const float* in, int64_t m, int64_t first, int64_t last, float* out);
 namespace scalar {
-// out[m, N] (+)= in[m, K] · Wᵀ for panels [first, last).
 void gemm_panels(const PanelProduct& w, const float* in, int64_t m, int64_t first, int64_t last, float* out);
 }  // namespace scalar
 

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef ISTHMUS_COMPUTE_SERIAL
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/gemm_panels.h"
+#include "kernels/simd.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gemm_panels_simd.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/dot-inl.h"
+
+ISTHMUS_BEFORE_NAMESPACE();
+namespace isthmus::kernels {
+namespace HWY_NAMESPACE {
+namespace {
+
+#if ISTHMUS_SCALAR_PASS
+
+void multiply_panels(const PanelProduct& w, const float* in, int64_t m, int64_t first, int64_t last, float* out) {
+  scalar::gemm_panels(w, in, m, first, last, out);
+}
+
+#else
+
+using DF = hn::ScalableTag<float>;
+using VF = hn::Vec<DF>;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(DF()));
+constexpr int kVectors = kPanelColumns / kLanes;
+
+// R rows of one panel. A row's operations are the same whatever R is.
+template <int R>
+HWY_INLINE void panel_rows(const PanelProduct& w, const float* panel, const float* in, int64_t columns, float* out) {
+  HWY_ALIGN float total[R][kPanelColumns] = {};
+  for (int64_t chunk = 0; chunk < w.k; chunk += kPanelChunk) {
+    VF sum[R][kVectors];
+    for (int r = 0; r < R; ++r) {
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(DF());
+    }
+    const int64_t end = std::min<int64_t>(chunk + kPanelChunk, w.k);
+    for (int64_t i = chunk; i < end; ++i) {
+      for (int v = 0; v < kVectors; ++v) {
+        const VF b = hn::LoadU(DF(), panel + i * kPanelColumns + v * kLanes);
+        for (int r = 0; r < R; ++r) sum[r][v] = hn::Add(sum[r][v], hn::Mul(hn::Set(DF(), in[r * w.k + i]), b));
+      }
+    }
+    for (int r = 0; r < R; ++r) {
+      for (int v = 0; v < kVectors; ++v) {
+        float* t = total[r] + v * kLanes;
+        hn::Store(hn::Add(hn::Load(DF(), t), sum[r][v]), DF(), t);
+      }
+    }
+  }
+  for (int r = 0; r < R; ++r) {
+    float* y = out + r * w.n;
+    for (int64_t j = 0; j < columns; ++j) y[j] = w.accumulate ? y[j] + total[r][j] : total[r][j];
+  }
+}
+
+void multiply_panels(const PanelProduct& w, const float* in, int64_t m, int64_t first, int64_t last, float* out) {
+  constexpr int kRows = kVectors == 1 ? 8 : 4;
+  for (int64_t p = first; p < last; ++p) {
+    const float* panel = w.panels + p * w.k * kPanelColumns;
+    const int64_t column = p * kPanelColumns;
+    const int64_t columns = std::min<int64_t>(kPanelColumns, w.n - column);
+    int64_t r = 0;
+    for (; r + kRows <= m; r += kRows) panel_rows<kRows>(w, panel, in + r * w.k, columns, out + r * w.n + column);
+    for (; r < m; ++r) panel_rows<1>(w, panel, in + r * w.k, columns, out + r * w.n + column);
+  }
+}
+
+#endif  // ISTHMUS_SCALAR_PASS
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace isthmus::kernels
+ISTHMUS_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace isthmus::kernels {
+HWY_EXPORT(multiply_panels);
+void gemm_panels(const PanelProduct& w, const float* in, int64_t m, int64_t first, int64_t last, float* out) {
+  ISTHMUS_DISPATCH(multiply_panels)(w, in, m, first, last, out);
+}
+}  // namespace isthmus::kernels
+#endif  // HWY_ONCE
+#endif  // ISTHMUS_COMPUTE_SERIAL

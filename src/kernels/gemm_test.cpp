@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/gemm.h"
+
+#include <cmath>
+
+#include "kernels/gemm_panels.h"
+#include "kernels/test_util.h"
+
+namespace isthmus::kernels {
+namespace {
+
+class GemmTest : public RungTest {};
+INSTANTIATE_FOR_RUNGS(GemmTest);
+
+// |error| <= kBound * sum |a b|: f32 sums over K <= 1536 in chunks or blocks.
+constexpr double kBound = 2e-6;
+
+template <typename T>
+double number(T v) {
+  if constexpr (std::is_same_v<T, bf16>) return to_float(v);
+  else return v;
+}
+
+template <typename T>
+void expect_product(const std::vector<T>& w, const std::vector<T>& in, int64_t m, int64_t n, int64_t k) {
+  Result<PackedMatrix> packed = PackedMatrix::pack(w.data(), n, k);
+  ASSERT_TRUE(packed.ok()) << packed.status().to_string();
+  std::vector<float> out(m * n, NAN), sum(m * n, 0.5f);
+  gemm(*packed, in.data(), m, out.data());
+  gemm(*packed, in.data(), m, sum.data(), true);
+  for (int64_t r = 0; r < m; ++r) {
+    for (int64_t c = 0; c < n; ++c) {
+      double want = 0, size = 0;
+      for (int64_t i = 0; i < k; ++i) {
+        const double product = number(in[r * k + i]) * number(w[c * k + i]);
+        want += product;
+        size += std::abs(product);
+      }
+      ASSERT_NEAR(out[r * n + c], want, kBound * size + 1e-30) << r << "," << c;
+      ASSERT_NEAR(sum[r * n + c], want + 0.5, kBound * (size + 0.5)) << r << "," << c;
+    }
+  }
+}
+
+TEST_P(GemmTest, MatchesADoubleProduct) {
+  const int64_t shapes[][3] = {{1, 1, 1}, {1, 17, 8}, {3, 16, 64}, {5, 33, 65}, {9, 31, 130}, {70, 40, 63}, {2, 64, 1536}};
+  for (const auto& [m, n, k] : shapes) {
+    const std::vector<float> w = random_floats(n * k, 1), in = random_floats(m * k, 2);
+    expect_product(w, in, m, n, k);
+    expect_product(to_bf16s(w), to_bf16s(in), m, n, k);
+  }
+}
+
+TEST_P(GemmTest, PanelsEqualTheirTwin) {
+  for (int64_t n = 1; n <= 33; ++n) {
+    for (const auto& [m, k] : {std::pair{1, 5}, {7, 64}, {9, 129}}) {
+      const std::vector<float> w = random_floats(n * k, 3), in = random_floats(m * k, 4);
+      const std::vector<float> panels = pack_panels(w.data(), n, k);
+      const int64_t count = (n + kPanelColumns - 1) / kPanelColumns;
+      std::vector<float> got(m * n, 1.0f), want(m * n, 1.0f);
+      gemm_panels({panels.data(), n, k, true}, in.data(), m, 0, count, got.data());
+      scalar::gemm_panels({panels.data(), n, k, true}, in.data(), m, 0, count, want.data());
+      EXPECT_TRUE(same_bits(got, want)) << m << " " << n << " " << k;
+    }
+  }
+}
+
+template <typename T>
+void expect_invariant(const PackedMatrix& w, const std::vector<T>& in, int64_t max_rows) {
+  const int64_t n = w.n(), k = w.k();
+  for (bool accumulate : {false, true}) {
+    std::vector<float> all(max_rows * n, 0.25f);
+    gemm(w, in.data(), max_rows, all.data(), accumulate);
+    for (int threads : {1, 2}) {
+      WithThreads scope(threads);
+      for (int64_t m : {1, 2, 3, 7, 15, 16, 17, 31, 63, 64, 65, 100, 127, 128, 200, 511, 512, 513, 1000}) {
+        const int64_t first = max_rows - m;
+        if (first < 0) continue;
+        std::vector<float> some(m * n, 0.25f);
+        gemm(w, in.data() + first * k, m, some.data(), accumulate);
+        EXPECT_TRUE(same_bits(some, std::vector<float>(all.begin() + first * n, all.end())))
+            << m << " rows of " << n << "x" << k << ", " << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, ARowsBitsDependOnNeitherMNorThreads) {
+  // SmolLM2's products, and two that are no multiples of anything. The scalar rung is slow: small shapes only.
+  std::vector<std::pair<int64_t, int64_t>> shapes = {{100, 72}, {33, 161}};
+  if (GetParam() == Rung::kAvx512) shapes.insert(shapes.end(), {{576, 576}, {384, 576}, {3072, 576}, {576, 1536}});
+  for (const auto& [n, k] : shapes) {
+    const int64_t rows = GetParam() == Rung::kAvx512 ? 2048 : 513;
+    const std::vector<float> w = random_floats(n * k, 5, 0.05f), in = random_floats(rows * k, 6);
+    Result<PackedMatrix> packed = PackedMatrix::pack(to_bf16s(w).data(), n, k);
+    ASSERT_TRUE(packed.ok());
+    expect_invariant(*packed, to_bf16s(in), rows);
+    EXPECT_TRUE(gemm_rows_invariant(*packed));
+    if (n > 100) continue;
+    Result<PackedMatrix> packed32 = PackedMatrix::pack(w.data(), n, k);
+    ASSERT_TRUE(packed32.ok());
+    expect_invariant(*packed32, in, rows);
+    EXPECT_TRUE(gemm_rows_invariant(*packed32));
+  }
+}
+
+TEST(GemmPackTest, RefusesEmptyMatrices) {
+  const float w[1] = {1};
+  EXPECT_EQ(PackedMatrix::pack(w, 0, 1).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(PackedMatrix::pack(w, 1, 0).status().code(), Code::kInvalidArgument);
+  const bf16 w16[1] = {};
+  EXPECT_EQ(PackedMatrix::pack(w16, 0, 1).status().code(), Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace isthmus::kernels
