@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uninitialized memory for plain values, aligned to a cache line and released with its owner. Movable, not copyable; any thread.
-// Contents are lost on resize. Large buffers are committed by the system page by page as they are touched.
+// Uninitialized memory for plain values, aligned to a cache line and released with its owner. Movable, not
+// copyable; any thread. Contents are lost on resize. Large buffers are committed by the system page by page
+// as they are touched.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,8 @@ class AlignedBuffer {
  public:
   AlignedBuffer() = default;
   explicit AlignedBuffer(size_t count) { ISTHMUS_CHECK(try_resize(count)); }
-  AlignedBuffer(AlignedBuffer&& other) noexcept : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
+  AlignedBuffer(AlignedBuffer&& other) noexcept
+      : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
   AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {
     data_ = std::move(other.data_);
     size_ = std::exchange(other.size_, 0);

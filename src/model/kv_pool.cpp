@@ -10,7 +10,9 @@
 namespace isthmus {
 namespace {
 
-int64_t pages_for(int64_t tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }
+int64_t pages_for(int64_t tokens) {
+  return (tokens + kPageTokens - 1) / kPageTokens;
+}
 
 }  // namespace
 
@@ -23,8 +25,9 @@ Result<KvPool> KvPool::create(const KvShape& shape, int64_t tokens) {
   if (pages > std::numeric_limits<int32_t>::max() ||
       static_cast<size_t>(pages) > std::numeric_limits<size_t>::max() / page_bytes ||
       !pool.memory_.try_resize(static_cast<size_t>(pages) * page_bytes)) {
-    return Status(Code::kResourceExhausted, "kv_pool: no memory for " + std::to_string(tokens) + " tokens of " +
-                                                std::to_string(page_bytes / kPageTokens) + " bytes");
+    return Status(Code::kResourceExhausted, "kv_pool: no memory for " + std::to_string(tokens) +
+                                                " tokens of " + std::to_string(page_bytes / kPageTokens) +
+                                                " bytes");
   }
   pool.refs_.assign(static_cast<size_t>(pages), 0);
   pool.free_.reserve(static_cast<size_t>(pages));
@@ -68,7 +71,9 @@ Sequence& Sequence::operator=(Sequence&& other) noexcept {
   return *this;
 }
 
-Sequence::~Sequence() { truncate(0); }
+Sequence::~Sequence() {
+  truncate(0);
+}
 
 Status Sequence::reserve(int64_t n) {
   ISTHMUS_CHECK(n >= 0);
@@ -76,10 +81,12 @@ Status Sequence::reserve(int64_t n) {
   const int64_t fresh = std::max<int64_t>(0, pages_for(length_ + n) - have);
   // The first page to be written may be shared and partly filled (after a truncate): it is copied first.
   const size_t partial = static_cast<size_t>(length_ / kPageTokens);
-  const bool copy = n > 0 && partial < table_.size() && pool_->refs_[static_cast<size_t>(table_[partial])] > 1;
+  const bool copy =
+      n > 0 && partial < table_.size() && pool_->refs_[static_cast<size_t>(table_[partial])] > 1;
   if (fresh + (copy ? 1 : 0) > pool_->free_pages()) {
-    return Status(Code::kResourceExhausted, "kv_pool: " + std::to_string(fresh + (copy ? 1 : 0)) + " pages needed, " +
-                                                std::to_string(pool_->free_pages()) + " free");
+    return Status(Code::kResourceExhausted, "kv_pool: " + std::to_string(fresh + (copy ? 1 : 0)) +
+                                                " pages needed, " + std::to_string(pool_->free_pages()) +
+                                                " free");
   }
   if (copy) {
     const int32_t own = pool_->acquire();
@@ -127,27 +134,33 @@ std::byte* Sequence::head_run(int layer, KvPlane plane, int64_t position) const 
          static_cast<size_t>(position % kPageTokens) * row_bytes(s.dtype, s.head_dim);
 }
 
-void Sequence::read_rows(int layer, KvPlane plane, int64_t first, int64_t n, std::span<std::byte> bytes) const {
+void Sequence::read_rows(int layer, KvPlane plane, int64_t first, int64_t n,
+                         std::span<std::byte> bytes) const {
   const KvShape& s = pool_->shape_;
   ISTHMUS_CHECK(first >= 0 && n >= 0 && pages_for(first + n) <= static_cast<int64_t>(table_.size()));
-  ISTHMUS_CHECK(layer >= 0 && layer < s.layers && bytes.size() == static_cast<size_t>(n) * s.plane_row_bytes());
+  ISTHMUS_CHECK(layer >= 0 && layer < s.layers &&
+                bytes.size() == static_cast<size_t>(n) * s.plane_row_bytes());
   const size_t run = row_bytes(s.dtype, s.head_dim);
   std::byte* to = bytes.data();
   for (int64_t i = 0; i < n; ++i) {
     const std::byte* from = head_run(layer, plane, first + i);
-    for (int h = 0; h < s.kv_heads; ++h, to += run) std::memcpy(to, from + static_cast<size_t>(h) * kPageTokens * run, run);
+    for (int h = 0; h < s.kv_heads; ++h, to += run)
+      std::memcpy(to, from + static_cast<size_t>(h) * kPageTokens * run, run);
   }
 }
 
-void Sequence::write_rows(int layer, KvPlane plane, int64_t first, int64_t n, std::span<const std::byte> bytes) {
+void Sequence::write_rows(int layer, KvPlane plane, int64_t first, int64_t n,
+                          std::span<const std::byte> bytes) {
   const KvShape& s = pool_->shape_;
   ISTHMUS_CHECK(first >= 0 && n >= 0 && pages_for(first + n) <= static_cast<int64_t>(table_.size()));
-  ISTHMUS_CHECK(layer >= 0 && layer < s.layers && bytes.size() == static_cast<size_t>(n) * s.plane_row_bytes());
+  ISTHMUS_CHECK(layer >= 0 && layer < s.layers &&
+                bytes.size() == static_cast<size_t>(n) * s.plane_row_bytes());
   const size_t run = row_bytes(s.dtype, s.head_dim);
   const std::byte* from = bytes.data();
   for (int64_t i = 0; i < n; ++i) {
     std::byte* to = head_run(layer, plane, first + i);
-    for (int h = 0; h < s.kv_heads; ++h, from += run) std::memcpy(to + static_cast<size_t>(h) * kPageTokens * run, from, run);
+    for (int h = 0; h < s.kv_heads; ++h, from += run)
+      std::memcpy(to + static_cast<size_t>(h) * kPageTokens * run, from, run);
   }
 }
 

@@ -9,11 +9,14 @@
 namespace isthmus {
 namespace {
 
-KvShape small_shape(DType dtype = DType::kBF16) { return {.layers = 2, .kv_heads = 3, .head_dim = 4, .dtype = dtype}; }
+KvShape small_shape(DType dtype = DType::kBF16) {
+  return {.layers = 2, .kv_heads = 3, .head_dim = 4, .dtype = dtype};
+}
 
 std::vector<std::byte> numbered_rows(const KvShape& s, int64_t n, int salt) {
   std::vector<std::byte> rows(static_cast<size_t>(n) * s.plane_row_bytes());
-  for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::byte>((i * 7 + static_cast<size_t>(salt)) % 251);
+  for (size_t i = 0; i < rows.size(); ++i)
+    rows[i] = static_cast<std::byte>((i * 7 + static_cast<size_t>(salt)) % 251);
   return rows;
 }
 
@@ -46,7 +49,8 @@ TEST(KvPool, RowsSurviveThePageLayout) {
     // Row 70, head 2 lies on page 1 at K [Hk, 64, D].
     const kernels::KvLayerView view = seq.view(1);
     const size_t run = row_bytes(dtype, s.head_dim);
-    const std::byte* key = view.base + static_cast<size_t>(view.table[1]) * view.page_bytes + (2 * 64 + 6) * run;
+    const std::byte* key =
+        view.base + static_cast<size_t>(view.table[1]) * view.page_bytes + (2 * 64 + 6) * run;
     EXPECT_EQ(std::memcmp(key, numbered_rows(s, 200, 6).data() + 70 * s.plane_row_bytes() + 2 * run, run), 0);
   }
 }
@@ -83,7 +87,8 @@ TEST(KvPool, TruncateKeepsThePartialPage) {
   fill(seq, 20, 50);
   const KvShape& s = pool.shape();
   const std::vector<std::byte> before = numbered_rows(s, 140, 9);
-  const std::vector<std::byte> kept(before.begin(), before.begin() + static_cast<long>(100 * s.plane_row_bytes()));
+  const std::vector<std::byte> kept(before.begin(),
+                                    before.begin() + static_cast<long>(100 * s.plane_row_bytes()));
   EXPECT_EQ(rows_of(seq, 0, KvPlane::kKeys, 0, 100), kept);
   EXPECT_EQ(rows_of(seq, 0, KvPlane::kKeys, 100, 20), numbered_rows(s, 20, 50));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LayerTap: what a prompt run shows to whoever captures its cache (capture/). Called on the engine thread, in ascending layer
-// order within a chunk, chunks in ascending position. The pointers die when the call returns: copy or compute at once.
-// Not called for step rows. A null tap costs nothing.
+// LayerTap: what a prompt run shows to whoever captures its cache (capture/). Called on the engine thread, in
+// ascending layer order within a chunk, chunks in ascending position. The pointers die when the call returns:
+// copy or compute at once. Not called for step rows. A null tap costs nothing.
 #pragma once
 
 #include <cstdint>
