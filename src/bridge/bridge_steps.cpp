@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bridge/bridge_steps.h"
+
+#include <algorithm>
+
+#include "base/hash.h"
+#include "base/log.h"
+
+namespace isthmus {
+namespace {
+
+// How often the wait looks at the clock: the resolution of time-outs and progress, far below either.
+constexpr std::chrono::milliseconds kTick{250};
+// A sealed transfer's report is one small reply on an open connection; without it the counts stay 0.
+constexpr std::chrono::milliseconds kReportGrace{2'000};
+
+int64_t prompt_tokens(const Request& rq) {
+  return static_cast<int64_t>(rq.ids.size());
+}
+
+Verdict started(const Request& rq, const BridgeOptions& options) {
+  Verdict v;
+  v.tokens = prompt_tokens(rq);
+  v.mode = source_kind_name(options.mode);
+  return v;
+}
+
+std::string fraction(const char* word, int64_t part, int64_t whole) {
+  return std::string(word) + " " + std::to_string(part) + "/" + std::to_string(whole);
+}
+
+}  // namespace
+
+Verdict skipped(const Request& rq, const Decision& d, const BridgeOptions& options) {
+  Verdict v = started(rq, options);
+  v.skipped = true;
+  v.why = d.why;
+  v.cached_prefix = d.cached_tokens;
+  v.tail = v.tokens - d.cached_tokens;
+  return v;
+}
+
+Verdict bridge_started(const Request& rq, const Decision& d, const BridgeOptions& options) {
+  Verdict v = started(rq, options);
+  v.skipped = false;
+  v.transport = "tcp";
+  v.cached_prefix = d.cached_tokens;
+  return v;
+}
+
+Verdict declined(Verdict v, const Status& why) {
+  v.bridge_error = why.to_string();
+  log_warn("bridge declined: {}", why.to_string());
+  return v;
+}
+
+ChainSpec chain_after(const Request& rq, const CachedPrefix& warm, const Source& source,
+                      const PrefixStore& store) {
+  const int64_t block = store.layout().block_tokens;
+  ChainSpec c;
+  c.ids = rq.ids;
+  c.first = warm.tokens / block * block;  // less than asked for when a block turned out damaged
+  c.source = source;
+  c.parent =
+      c.first > 0 ? warm.blocks[static_cast<size_t>(c.first / block) - 1]->key : root_key(store.identity());
+  c.transfer_id = random_hex(16);
+  return c;
+}
+
+TransferSpec transfer_for(const Request& rq, const ChainSpec& chain, const PrefixStore& store) {
+  TransferSpec t;
+  t.id = chain.transfer_id;
+  t.prompt_tokens = prompt_tokens(rq);
+  t.first = chain.first;
+  t.last = t.prompt_tokens - 1;
+  t.ids = ids_digest(rq.ids);
+  t.identity = store.identity();
+  t.source = chain.source;
+  t.layout = store.layout();
+  return t;
+}
+
+PrefillCall prefill_call(const Request& rq, const TransferSpec& spec) {
+  PrefillCall call;
+  call.transfer_id = spec.id;
+  call.ids = rq.ids;
+  call.resume_from = spec.first;
+  call.identity = spec.identity;
+  call.mode = spec.source.kind;
+  return call;
+}
+
+struct PrefillOutcome::Shared {
+  explicit Shared(IncomingTransfer& t) : transfer(t) {}
+  IncomingTransfer& transfer;  // outlives the run, and the callback is not called after the run is dropped
+  Mutex mutex;
+  CondVar arrived;
+  std::optional<Result<PrefillReport>> result GUARDED_BY(mutex);
+};
+
+PrefillOutcome::PrefillOutcome(IncomingTransfer& transfer) : shared_(std::make_shared<Shared>(transfer)) {}
+
+std::function<void(Result<PrefillReport>)> PrefillOutcome::callback() {
+  return [shared = shared_](Result<PrefillReport> r) {
+    if (!r.ok()) shared->transfer.fail(r.status());
+    MutexLock lock(shared->mutex);
+    shared->result = std::move(r);
+    shared->arrived.notify_all();
+  };
+}
+
+std::optional<PrefillReport> PrefillOutcome::report(const TransferState& landed) {
+  const MonotonicTime until = std::chrono::steady_clock::now() + kReportGrace;
+  MutexLock lock(shared_->mutex);
+  while (landed.sealed && !shared_->result && shared_->arrived.wait_until(shared_->mutex, until)) {
+  }
+  if (!shared_->result || !shared_->result->ok()) return std::nullopt;
+  return **shared_->result;
+}
+
+TransferState wait_for_transfer(IncomingTransfer& transfer, const Request& rq, const Verdict& so_far,
+                                const BridgeOptions& options, ReplySink& reply) {
+  const MonotonicTime start = std::chrono::steady_clock::now();
+  MonotonicTime last_progress = start;
+  MonotonicTime last_report = start;
+  int64_t landed = -1;
+  bool pending = false;
+  while (true) {
+    TransferState state = transfer.wait_until(std::chrono::steady_clock::now() + kTick, rq.cancel);
+    const MonotonicTime now = std::chrono::steady_clock::now();
+    if (state.ended || rq.cancel.stop_requested()) return state;
+    if (state.landed != landed) last_progress = now;
+    landed = state.landed;
+    if (now - last_progress > options.stall_timeout || now - start > options.total_timeout) {
+      transfer.fail(Status(Code::kDeadlineExceeded,
+                           "handoff: no row for " +
+                               std::to_string(static_cast<int>(seconds_between(last_progress, now))) +
+                               " s at token " + std::to_string(landed)));
+      return transfer.state();
+    }
+    if (!rq.stream || now - start < options.early_stream_after) continue;
+    if (!pending) {
+      Verdict waiting = so_far;
+      waiting.pending = true;
+      reply.begin_pending(waiting);
+      pending = true;
+    }
+    if (now - last_report >= options.progress_every) {
+      reply.progress(std::max<int64_t>(landed, 0), so_far.tokens);
+      last_report = now;
+    }
+  }
+}
+
+Verdict verdict_of(Verdict v, const TransferSpec& spec, const TransferState& landed,
+                   const std::optional<PrefillReport>& report, ServeStages& s) {
+  const int64_t block = spec.layout.block_tokens;
+  v.bridged_tokens = std::max(landed.landed, spec.first);
+  const int64_t shipped = v.bridged_tokens - spec.first;
+  v.blocks = (shipped + block - 1) / block;
+  v.tail_rows = shipped % block;
+  v.shipped = shipped;
+  v.payload_bytes = landed.payload_bytes;
+  v.cached_prefix = spec.first;
+  v.t_assembled_s = landed.last_rows_s;
+  v.t_bridge_total_s = landed.sealed ? landed.sealed_s : landed.last_rows_s;
+  if (report) {
+    v.prefilled = report->computed_tokens;
+    v.reused_by_engine = report->reused_tokens;
+    v.t_engine_s = report->engine_s;
+  }
+  if (landed.sealed && v.bridged_tokens == spec.last) {
+    v.verdict = "complete";
+    return v;
+  }
+  const double coverage = static_cast<double>(v.bridged_tokens) / static_cast<double>(v.tokens);
+  if (coverage < s.options.limits.min_coverage) {
+    const Status why = landed.error.ok() ? Status(Code::kUnavailable, "handoff: sealed early") : landed.error;
+    return declined(std::move(v), Status(why.code(), why.message() + " (" +
+                                                         fraction("rows", v.bridged_tokens, v.tokens) + ")"));
+  }
+  v.verdict = fraction(landed.sealed ? "partial" : "salvage", v.bridged_tokens, v.tokens);
+  return v;
+}
+
+void count(const Verdict& v, BridgeCounters& counters) {
+  counters.change([&v](BridgeCounters::Values& c) {
+    c.payload_bytes += v.payload_bytes;
+    if (v.skipped)
+      ++c.skipped;
+    else if (v.bridge_error)
+      ++c.declined;
+    else if (v.verdict == "complete")
+      ++c.complete;
+    else if (v.verdict.rfind("partial", 0) == 0)
+      ++c.partial;
+    else
+      ++c.salvaged;
+  });
+}
+
+}  // namespace isthmus

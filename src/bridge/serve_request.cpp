@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bridge/serve_request.h"
+
+#include "bridge/bridge_steps.h"
+#include "bridge/decode_reply.h"
+#include "route/decide.h"
+
+namespace isthmus {
+namespace {
+
+RouteFacts gather_facts(const Request& rq, ServeStages& s, const PrefillHealth& health) {
+  RouteFacts f;
+  const int64_t limit =
+      static_cast<int64_t>(rq.ids.size()) - 1;  // the last prompt token is always the decoder's
+  f.tokens = limit + 1;
+  f.block_tokens = s.store.layout().block_tokens;
+  f.cached_tokens = s.store.cached_tokens(rq.ids, limit, nullptr);
+  f.prefill_configured = s.prefill != nullptr;
+  f.prefill_reachable = health.reachable;
+  f.prefill_why = health.why;
+  if (health.reachable) {
+    const Source source{s.options.mode, health.producer};
+    f.resumable_tokens = s.store.cached_tokens(rq.ids, limit, &source);
+  }
+  return f;
+}
+
+// Prefill there, blocks arriving here. Whatever happens, what landed stays a prefix hit.
+Verdict bridge(const Request& rq, const Decision& d, const Digest& producer, ServeStages& s,
+               ReplySink& reply) {
+  Verdict v = bridge_started(rq, d, s.options);
+  const Source source{s.options.mode, producer};
+  const CachedPrefix warm =
+      s.store.longest_prefix(rq.ids, d.resume_from, &source);  // pinned while the bridge runs
+  ChainSpec chain = chain_after(rq, warm, source, s.store);
+  const TransferSpec spec = transfer_for(rq, chain, s.store);
+
+  auto transfer =
+      s.receiver->expect(spec, s.store.open_chain(std::move(chain)));  // rows are stored as they land
+  if (!transfer.ok()) return declined(std::move(v), transfer.status());
+  PrefillOutcome outcome(**transfer);
+  auto run = s.prefill->start(prefill_call(rq, spec), outcome.callback());  // capture and push happen there
+  if (!run.ok()) return declined(std::move(v), run.status());
+
+  const TransferState landed = wait_for_transfer(**transfer, rq, v, s.options, reply);
+  return verdict_of(std::move(v), spec, landed, outcome.report(landed), s);
+}
+
+}  // namespace
+
+void serve_request(const Request& rq, ServeStages& s, ReplySink& reply) {
+  const PrefillHealth health = s.prefill != nullptr ? s.prefill->health() : PrefillHealth{};
+  const Decision d = decide(gather_facts(rq, s, health), s.options.limits);
+  Verdict v = d.bridge ? bridge(rq, d, health.producer, s, reply) : skipped(rq, d, s.options);
+  count(v, s.counters);
+  if (rq.cancel.stop_requested()) return reply.fail(Status(Code::kCancelled, "the client is gone"));
+  reply.begin(v);
+  if (rq.bridge_only) return reply.finish(GenerateStats{});
+  decode(rq, s, reply);  // an ordinary prefix hit, or the decode engine alone
+}
+
+}  // namespace isthmus
