@@ -90,11 +90,32 @@ struct StepMatrix::Impl {
   bool quantized() const { return step_geometry(dtype).code_bits != 0; }
 };
 
-// Rounds k values to StepActivation blocks; any thread. k: a multiple of 32.
-void quantize_activations(const float* x, int64_t k, const StepGeometry& geometry, StepActivation* out);
+// One product, as its tile kernels see it.
+struct StepCall {
+  const StepMatrix::Impl* w = nullptr;
+  const StepActivation* quantized = nullptr;  // [rows][stride], quantized types
+  const float* plain = nullptr;               // [rows][stride], plain types
+  int64_t stride = 0;
+  int rows = 0;
+  float* out = nullptr;  // [rows, N]
+  bool accumulate = false;
+};
 
-// Scalar twins. Each computes one tile for one activation row; every SIMD kernel gives the same bits.
-void step_tile_scalar(const StepMatrix::Impl& w, int64_t tile, const StepActivation* in, float* out16);
-void step_tile_scalar(const StepMatrix::Impl& w, int64_t tile, const float* in, float* out16);
+// Twins define the bits; the SIMD form gives the same ones on every rung. Any thread.
+namespace scalar {
+// x: [k], k a multiple of 32.
+void quantize_activations(const float* x, int64_t k, const StepGeometry& geometry, StepActivation* out);
+// Output tiles [begin, end).
+void step_tiles(const StepCall& call, int64_t begin, int64_t end);
+}  // namespace scalar
+
+#ifdef ISTHMUS_COMPUTE_SERIAL
+namespace step = scalar;
+#else
+namespace step {
+void quantize_activations(const float* x, int64_t k, const StepGeometry& geometry, StepActivation* out);
+void step_tiles(const StepCall& call, int64_t begin, int64_t end);
+}  // namespace step
+#endif
 
 }  // namespace isthmus::kernels

@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/parallel.h"
 #include "kernels/step_layout.h"
 
 namespace isthmus::kernels {
 namespace {
+
+// Below this many bytes of weights a thread, a fork costs more than it saves.
+constexpr int64_t kBytesPerThread = 32 * 1024;
 
 // Grows to the largest K a thread has met, so that a thread allocates in its first steps only.
 struct Scratch {
@@ -17,47 +21,47 @@ struct Scratch {
 };
 thread_local Scratch scratch;
 
-template <typename In>
-void run_tiles(const StepMatrix::Impl& w, const In* in, int64_t stride, int rows, float* out, bool accumulate) {
-#ifndef ISTHMUS_COMPUTE_SERIAL
-#pragma omp parallel for schedule(static)
-#endif
-  for (int64_t t = 0; t < w.tiles; ++t) {
-    const int64_t first = t * kStepLanes;
-    const int64_t lanes = std::min<int64_t>(kStepLanes, w.n - first);
-    for (int r = 0; r < rows; ++r) {
-      float result[kStepLanes];
-      step_tile_scalar(w, t, in + r * stride, result);
-      float* to = out + r * w.n + first;
-      for (int64_t l = 0; l < lanes; ++l) to[l] = accumulate ? to[l] + result[l] : result[l];
-    }
+template <typename T>
+T* at_least(std::vector<T>& buffer, int64_t count) {
+  if (buffer.size() < static_cast<size_t>(count)) buffer.resize(static_cast<size_t>(count));
+  return buffer.data();
+}
+
+void prepare_quantized(const float* in, StepCall* call) {
+  const int64_t k = call->w->k;
+  call->stride = k / kStepBlock;
+  StepActivation* blocks = at_least(scratch.quantized, kMaxStepRows * call->stride);
+  for (int r = 0; r < call->rows; ++r) {
+    step::quantize_activations(in + r * k, k, step_geometry(call->w->dtype), blocks + r * call->stride);
   }
+  call->quantized = blocks;
+}
+
+void prepare_plain(const float* in, StepCall* call) {
+  const int64_t k = call->w->k;
+  call->stride = call->w->padded_k;
+  call->plain = in;
+  if (call->stride == k) return;
+  float* padded = at_least(scratch.plain, kMaxStepRows * call->stride);
+  for (int r = 0; r < call->rows; ++r) {
+    std::copy_n(in + r * k, k, padded + r * call->stride);
+    std::fill(padded + r * call->stride + k, padded + (r + 1) * call->stride, 0.0f);
+  }
+  call->plain = padded;
 }
 
 }  // namespace
 
 void step_linear(const StepMatrix& matrix, const float* in, int rows, float* out, bool accumulate) {
-  const StepMatrix::Impl& w = matrix.impl();
   ISTHMUS_CHECK(rows >= 1 && rows <= kMaxStepRows);
-  if (w.quantized()) {
-    const int64_t stride = w.k / kStepBlock;
-    if (scratch.quantized.size() < static_cast<size_t>(kMaxStepRows * stride)) {
-      scratch.quantized.resize(static_cast<size_t>(kMaxStepRows * stride));
-    }
-    StepActivation* blocks = scratch.quantized.data();
-    for (int r = 0; r < rows; ++r) quantize_activations(in + r * w.k, w.k, step_geometry(w.dtype), blocks + r * stride);
-    run_tiles(w, blocks, stride, rows, out, accumulate);
-    return;
-  }
-  if (scratch.plain.size() < static_cast<size_t>(kMaxStepRows * w.padded_k)) {
-    scratch.plain.resize(static_cast<size_t>(kMaxStepRows * w.padded_k));
-  }
-  float* padded = scratch.plain.data();
-  for (int r = 0; r < rows; ++r) {
-    std::copy_n(in + r * w.k, w.k, padded + r * w.padded_k);
-    std::fill(padded + r * w.padded_k + w.k, padded + (r + 1) * w.padded_k, 0.0f);
-  }
-  run_tiles(w, padded, w.padded_k, rows, out, accumulate);
+  StepCall call;
+  call.w = &matrix.impl();
+  call.rows = rows;
+  call.out = out;
+  call.accumulate = accumulate;
+  call.w->quantized() ? prepare_quantized(in, &call) : prepare_plain(in, &call);
+  parallel_rows(call.w->tiles, static_cast<int64_t>(call.w->tile_bytes), kBytesPerThread,
+                [&call](int64_t begin, int64_t end) { step::step_tiles(call, begin, end); });
 }
 
 }  // namespace isthmus::kernels

@@ -12,6 +12,7 @@
 
 #include "kernels/block_format.h"
 #include "kernels/step_layout.h"
+#include "kernels/test_util.h"
 
 namespace isthmus::kernels {
 namespace {
@@ -61,13 +62,8 @@ std::vector<std::byte> random_matrix(DType t, int64_t n, int64_t k, uint32_t see
   return out;
 }
 
-std::vector<float> random_floats(size_t count, uint32_t seed) {
-  std::mt19937 rng(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> out(count);
-  for (float& f : out) f = normal(rng);
-  return out;
-}
+class StepLinear : public RungTest {};
+INSTANTIATE_FOR_RUNGS(StepLinear);
 
 struct Case {
   DType dtype;
@@ -98,18 +94,18 @@ std::vector<double> rounded_activations(const Case& c, const float* x) {
     return out;
   }
   std::vector<StepActivation> blocks(static_cast<size_t>(c.k / kStepBlock));
-  quantize_activations(x, c.k, step_geometry(c.dtype), blocks.data());
+  step::quantize_activations(x, c.k, step_geometry(c.dtype), blocks.data());
   for (size_t i = 0; i < out.size(); ++i) {
     out[i] = static_cast<double>(blocks[i / kStepBlock].d) * blocks[i / kStepBlock].q[i % kStepBlock];
   }
   return out;
 }
 
-TEST(StepLinear, EqualsTheFilesValuesTimesRoundedActivations) {
+TEST_P(StepLinear, EqualsTheFilesValuesTimesRoundedActivations) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(describe(c));
     const auto file = random_matrix(c.dtype, c.n, c.k, 1);
-    const auto in = random_floats(static_cast<size_t>(c.k), 2);
+    const auto in = random_floats(c.k, 2);
     const StepMatrix w = StepMatrix::pack(c.dtype, file.data(), c.n, c.k).take();
     EXPECT_EQ(w.n(), c.n);
     EXPECT_EQ(w.k(), c.k);
@@ -133,10 +129,10 @@ TEST(StepLinear, EqualsTheFilesValuesTimesRoundedActivations) {
   }
 }
 
-TEST(StepLinear, RoundsActivationsToWithinHalfAStep) {
+TEST_P(StepLinear, RoundsActivationsToWithinHalfAStep) {
   const auto x = random_floats(320, 3);
   std::vector<StepActivation> blocks(10);
-  quantize_activations(x.data(), 320, step_geometry(DType::kQ4_0), blocks.data());
+  step::quantize_activations(x.data(), 320, step_geometry(DType::kQ4_0), blocks.data());
   for (size_t i = 0; i < x.size(); ++i) {
     const StepActivation& b = blocks[i / 32];
     ASSERT_LE(std::abs(x[i] - b.d * b.q[i % 32]), 0.5001f * b.d);
@@ -148,16 +144,16 @@ TEST(StepLinear, RoundsActivationsToWithinHalfAStep) {
   }
 }
 
-TEST(StepLinear, TieRoundsToEven) {
+TEST_P(StepLinear, TieRoundsToEven) {
   float x[32] = {127.0f, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, -2.5f, -127.0f};
   StepActivation b;
-  quantize_activations(x, 32, step_geometry(DType::kQ8_0), &b);
+  step::quantize_activations(x, 32, step_geometry(DType::kQ8_0), &b);
   const int expected[8] = {127, 0, 2, 2, 0, -2, -2, -127};
   for (int i = 0; i < 8; ++i) EXPECT_EQ(b.q[i], expected[i]) << i;
   EXPECT_EQ(b.d, 1.0f);
 }
 
-TEST(StepLinear, NonFiniteActivationsReachTheResult) {
+TEST_P(StepLinear, NonFiniteActivationsReachTheResult) {
   const float bad[] = {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
                        std::numeric_limits<float>::quiet_NaN()};
   for (const DType t : {DType::kQ4_0, DType::kQ4_1, DType::kQ8_0}) {
@@ -176,7 +172,7 @@ TEST(StepLinear, NonFiniteActivationsReachTheResult) {
   }
 }
 
-TEST(StepLinear, ZeroAndTinyBlocksGiveZero) {
+TEST_P(StepLinear, ZeroAndTinyBlocksGiveZero) {
   const auto file = random_matrix(DType::kQ4_1, 3, 64, 6);
   const StepMatrix w = StepMatrix::pack(DType::kQ4_1, file.data(), 3, 64).take();
   std::vector<float> in(64, 0.0f);
@@ -186,17 +182,17 @@ TEST(StepLinear, ZeroAndTinyBlocksGiveZero) {
   for (const float f : out) EXPECT_EQ(f, 0.0f);
 }
 
-TEST(StepLinear, ARowHasTheSameBitsInAnyCompany) {
+TEST_P(StepLinear, ARowHasTheSameBitsInAnyCompany) {
   for (const Case& c : cases()) {
-    if (c.n == 1 || c.k > 1536) continue;
+    if (c.n == 1 || c.k > 576) continue;
     SCOPED_TRACE(describe(c));
     const auto file = random_matrix(c.dtype, c.n, c.k, 7);
-    const auto in = random_floats(static_cast<size_t>(kMaxStepRows * c.k), 8);
+    const auto in = random_floats(kMaxStepRows * c.k, 8);
     const StepMatrix w = StepMatrix::pack(c.dtype, file.data(), c.n, c.k).take();
     const size_t width = static_cast<size_t>(c.n), depth = static_cast<size_t>(c.k);
     std::vector<float> alone(kMaxStepRows * width);
     for (size_t r = 0; r < kMaxStepRows; ++r) step_linear(w, in.data() + r * depth, 1, alone.data() + r * width);
-    for (int rows = 2; rows <= kMaxStepRows; ++rows) {
+    for (const int rows : {2, 3, 4, 5, 7, 8, 13, 16}) {
       std::vector<float> permuted(static_cast<size_t>(rows) * depth), out(static_cast<size_t>(rows) * width);
       const auto source = [rows](int r) { return static_cast<size_t>((r * 5 + rows) % kMaxStepRows); };
       for (int r = 0; r < rows; ++r) {
@@ -212,7 +208,38 @@ TEST(StepLinear, ARowHasTheSameBitsInAnyCompany) {
   }
 }
 
-TEST(StepLinear, AccumulateAddsOnce) {
+TEST_P(StepLinear, EqualsTheScalarTwinOnAnyThreadCount) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(describe(c));
+    const auto file = random_matrix(c.dtype, c.n, c.k, 13);
+    const auto in = random_floats(7 * c.k, 14);
+    const StepMatrix w = StepMatrix::pack(c.dtype, file.data(), c.n, c.k).take();
+    std::vector<float> twin(static_cast<size_t>(7 * c.n));
+    ASSERT_TRUE(set_rung(available_rungs().front()));
+    step_linear(w, in.data(), 7, twin.data());
+    ASSERT_TRUE(set_rung(GetParam()));
+    for (const int threads : {1, 2, 3}) {
+      const WithThreads scope(threads);
+      std::vector<float> out(twin.size());
+      step_linear(w, in.data(), 7, out.data());
+      ASSERT_TRUE(same_bits(out, twin)) << threads << " threads";
+    }
+  }
+}
+
+TEST_P(StepLinear, ActivationsAreRoundedAsByTheScalarTwin) {
+  for (const DType t : {DType::kQ4_0, DType::kQ6_K}) {
+    for (const float deviation : {1e-36f, 1e-20f, 1.0f, 1e30f}) {
+      const auto x = random_floats(512, 15, deviation);
+      std::vector<StepActivation> twin(16), blocks(16);
+      scalar::quantize_activations(x.data(), 512, step_geometry(t), twin.data());
+      step::quantize_activations(x.data(), 512, step_geometry(t), blocks.data());
+      EXPECT_TRUE(same_bits(blocks, twin));
+    }
+  }
+}
+
+TEST_P(StepLinear, AccumulateAddsOnce) {
   for (const DType t : {DType::kQ4_0, DType::kF16}) {
     const auto file = random_matrix(t, 21, 64, 9);
     const auto in = random_floats(3 * 64, 10);
@@ -226,7 +253,7 @@ TEST(StepLinear, AccumulateAddsOnce) {
   }
 }
 
-TEST(StepLinear, RefusesWhatItCannotHold) {
+TEST(StepMatrix, RefusesWhatItCannotHold) {
   struct Row {
     DType dtype;
     int64_t n, k;
@@ -243,7 +270,7 @@ TEST(StepLinear, RefusesWhatItCannotHold) {
   }
 }
 
-TEST(StepLinear, StorageStaysNearTheFiles) {
+TEST(StepMatrix, StorageStaysNearTheFiles) {
   for (const DType t : kTypes) {
     const int64_t n = 64, k = 1536;
     const auto file = random_matrix(t, n, k, 12);

@@ -87,13 +87,21 @@ float lane_product(const StepMatrix::Impl& w, const uint8_t* tile, int lane, con
   return step_has_minimum(g.scale) ? acc + low : acc;
 }
 
-float plain_weight(DType dtype, const std::byte* tile, int64_t k, int lane) {
+float plain_weight(DType dtype, const uint8_t* tile, int64_t k, int lane) {
   if (dtype == DType::kF32) return reinterpret_cast<const float*>(tile)[k * kStepLanes + lane];
   if (dtype == DType::kF16) return to_float(reinterpret_cast<const f16*>(tile)[k * kStepLanes + lane]);
   return to_float(reinterpret_cast<const bf16*>(tile)[(k / 2 * kStepLanes + lane) * 2 + k % 2]);
 }
 
+float plain_lane_product(const StepMatrix::Impl& w, const uint8_t* tile, int lane, const float* in) {
+  float sum[4] = {0, 0, 0, 0};
+  for (int64_t k = 0; k < w.padded_k; ++k) sum[k % 4] = std::fma(plain_weight(w.dtype, tile, k, lane), in[k], sum[k % 4]);
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
 }  // namespace
+
+namespace scalar {
 
 void quantize_activations(const float* x, int64_t k, const StepGeometry& geometry, StepActivation* out) {
   const bool halves = geometry.scale == StepScale::kSuperHalf;
@@ -121,20 +129,20 @@ void quantize_activations(const float* x, int64_t k, const StepGeometry& geometr
   }
 }
 
-void step_tile_scalar(const StepMatrix::Impl& w, int64_t tile, const StepActivation* in, float* out16) {
-  const auto* bytes = reinterpret_cast<const uint8_t*>(w.tile(tile));
-  for (int lane = 0; lane < kStepLanes; ++lane) out16[lane] = lane_product(w, bytes, lane, in);
-}
-
-void step_tile_scalar(const StepMatrix::Impl& w, int64_t tile, const float* in, float* out16) {
-  const std::byte* bytes = w.tile(tile);
-  for (int lane = 0; lane < kStepLanes; ++lane) {
-    float sum[4] = {0, 0, 0, 0};
-    for (int64_t k = 0; k < w.padded_k; ++k) {
-      sum[k % 4] = std::fma(plain_weight(w.dtype, bytes, k, lane), in[k], sum[k % 4]);
+void step_tiles(const StepCall& c, int64_t begin, int64_t end) {
+  for (int64_t t = begin; t < end; ++t) {
+    const auto* tile = reinterpret_cast<const uint8_t*>(c.w->tile(t));
+    for (int64_t column = t * kStepLanes; column < std::min((t + 1) * kStepLanes, c.w->n); ++column) {
+      const int lane = static_cast<int>(column % kStepLanes);
+      for (int64_t r = 0; r < c.rows; ++r) {
+        const float result = c.w->quantized() ? lane_product(*c.w, tile, lane, c.quantized + r * c.stride)
+                                              : plain_lane_product(*c.w, tile, lane, c.plain + r * c.stride);
+        float& to = c.out[r * c.w->n + column];
+        to = c.accumulate ? to + result : result;
+      }
     }
-    out16[lane] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
   }
 }
 
+}  // namespace scalar
 }  // namespace isthmus::kernels
