@@ -42,6 +42,17 @@ Status write_all(int fd, std::span<const std::byte> data, const std::filesystem:
   return {};
 }
 
+FileStamp stamp_of(const struct stat& st) {
+#ifdef __APPLE__
+  const struct timespec& modified = st.st_mtimespec;
+#else
+  const struct timespec& modified = st.st_mtim;
+#endif
+  return {static_cast<uint64_t>(st.st_size),
+          static_cast<int64_t>(modified.tv_sec) * 1'000'000'000 + modified.tv_nsec,
+          static_cast<uint64_t>(st.st_ino)};
+}
+
 }  // namespace
 
 UniqueFd& UniqueFd::operator=(UniqueFd&& o) noexcept {
@@ -65,16 +76,17 @@ Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
   if (::fstat(fd.get(), &st) != 0) return io_error("stat", path);
   if (!S_ISREG(st.st_mode)) return Status(Code::kInvalidArgument, path.string() + ": not a regular file");
   const auto size = static_cast<size_t>(st.st_size);
-  if (size == 0) return MappedFile(nullptr, 0);
+  if (size == 0) return MappedFile(nullptr, stamp_of(st));
   void* const p = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (p == MAP_FAILED) return io_error("map", path);
-  return MappedFile(static_cast<const std::byte*>(p), size);
+  return MappedFile(static_cast<const std::byte*>(p), stamp_of(st));
 }
 MappedFile::MappedFile(MappedFile&& o) noexcept
-    : data_(std::exchange(o.data_, nullptr)), size_(std::exchange(o.size_, 0)) {}
+    : data_(std::exchange(o.data_, nullptr)), size_(std::exchange(o.size_, 0)), stamp_(o.stamp_) {}
 MappedFile& MappedFile::operator=(MappedFile&& o) noexcept {
   std::swap(data_, o.data_);
   std::swap(size_, o.size_);
+  std::swap(stamp_, o.stamp_);
   return *this;
 }
 MappedFile::~MappedFile() {
@@ -139,6 +151,12 @@ Status write_file_durably(Fs& fs, const std::filesystem::path& path,
     return status;
   }
   return fs.sync_directory(path.parent_path());
+}
+
+Result<FileStamp> file_stamp(const std::filesystem::path& path) {
+  struct stat st {};
+  if (::stat(path.c_str(), &st) != 0) return io_error("stat", path);
+  return stamp_of(st);
 }
 
 Result<std::string> read_text_file(const std::filesystem::path& path, size_t max_bytes) {

@@ -35,6 +35,14 @@ class UniqueFd {
   int fd_ = -1;
 };
 
+// What changes when a file is replaced or written to.
+struct FileStamp {
+  uint64_t size = 0;
+  int64_t mtime_ns = 0;
+  uint64_t inode = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+
 // A read-only mapping of a whole file. The bytes stay valid while the object lives (a truncated file faults:
 // model files and sealed block files are never shortened in place).
 class MappedFile {
@@ -44,11 +52,14 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& o) noexcept;
   ~MappedFile();
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const FileStamp& stamp() const { return stamp_; }  // when it was mapped
 
  private:
-  MappedFile(const std::byte* data, size_t size) : data_(data), size_(size) {}
+  MappedFile(const std::byte* data, const FileStamp& stamp)
+      : data_(data), size_(static_cast<size_t>(stamp.size)), stamp_(stamp) {}
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
+  FileStamp stamp_;
 };
 
 // What the block store needs from a file system.
@@ -80,6 +91,8 @@ class PosixFs final : public Fs {
 // temp file beside `path` → fsync → rename → fsync(dir). Whole or not at all.
 Status write_file_durably(Fs& fs, const std::filesystem::path& path,
                           std::span<const std::span<const std::byte>> parts);
+
+Result<FileStamp> file_stamp(const std::filesystem::path& path);  // follows links
 
 Result<std::string> read_text_file(const std::filesystem::path& path, size_t max_bytes);
 Status make_directories(const std::filesystem::path& path);  // mode 0700 for those created

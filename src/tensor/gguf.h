@@ -16,6 +16,7 @@
 #include "base/fs.h"
 #include "base/status.h"
 #include "tensor/tensor.h"
+#include "tensor/weights_digest.h"
 
 namespace isthmus {
 
@@ -52,6 +53,9 @@ class GgufFile {
   static Result<GgufFile> parse(std::span<const std::byte> bytes, std::string where);
 
   const TensorTable& tensors() const { return tensors_; }
+  const std::vector<WeightFile>& weight_files() const {
+    return weight_files_;
+  }  // the one file; empty when parsed
   uint32_t version() const { return version_; }
   uint32_t alignment() const { return alignment_; }
 
@@ -85,6 +89,7 @@ class GgufFile {
   Status wrong_type(std::string_view key, std::string_view expected) const;
 
   std::optional<MappedFile> mapping_;  // empty when parsed from a span
+  std::vector<WeightFile> weight_files_;
   std::string where_;
   uint32_t version_ = 0;
   uint32_t alignment_ = 32;

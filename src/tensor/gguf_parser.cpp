@@ -294,6 +294,7 @@ Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes, std::string w
 Result<GgufFile> GgufFile::open(const std::filesystem::path& path) {
   ASSIGN_OR_RETURN(MappedFile mapping, MappedFile::open(path));
   ASSIGN_OR_RETURN(GgufFile file, parse(mapping.bytes(), path.string()));
+  file.weight_files_ = {{path, mapping.stamp()}};
   file.mapping_ = std::move(mapping);
   return file;
 }

@@ -130,6 +130,10 @@ Result<Safetensors> Safetensors::open(const std::filesystem::path& path) {
   return file;
 }
 
+std::optional<FileStamp> Safetensors::stamp() const {
+  return mapping_ ? std::optional(mapping_->stamp()) : std::nullopt;
+}
+
 namespace {
 
 Status check_writable(std::span<const TensorView> tensors) {

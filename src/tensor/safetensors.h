@@ -39,6 +39,8 @@ class Safetensors {
   const TensorTable& tensors() const { return tensors_; }            // header order
   const SafetensorsMetadata& metadata() const { return metadata_; }  // "__metadata__"
 
+  std::optional<FileStamp> stamp() const;  // of the mapped file; nullopt when parsed from a span
+
  private:
   std::optional<MappedFile> mapping_;  // empty when parsed from a span
   TensorTable tensors_;
