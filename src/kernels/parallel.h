@@ -36,4 +36,16 @@ void parallel_rows(int64_t n, int64_t work_per_row, int64_t minimum, const F& f)
 #endif
 }
 
+// f(i) for each i in [0, n), in any order, taken one by one by whichever thread is free; on the calling thread alone where the
+// whole is less than `minimum` units of work.
+template <typename F>
+void parallel_items(int64_t n, [[maybe_unused]] int64_t work, [[maybe_unused]] int64_t minimum, const F& f) {
+#ifdef ISTHMUS_COMPUTE_SERIAL
+  for (int64_t i = 0; i < n; ++i) f(i);
+#else
+#pragma omp parallel for schedule(dynamic, 1) if (n > 1 && work >= minimum)
+  for (int64_t i = 0; i < n; ++i) f(i);
+#endif
+}
+
 }  // namespace isthmus::kernels

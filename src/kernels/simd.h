@@ -12,10 +12,9 @@
 //   ISTHMUS_AFTER_NAMESPACE();
 //   #if HWY_ONCE ... HWY_EXPORT(f); void f() { ISTHMUS_DISPATCH(f)(); } ... #endif
 // Where ISTHMUS_SCALAR_PASS is 1, f forwards to its scalar twin: one-lane Highway code is neither fast nor wanted.
-#ifndef ISTHMUS_COMPUTE_SERIAL
+#pragma once
 
-#ifndef ISTHMUS_KERNELS_SIMD_H_
-#define ISTHMUS_KERNELS_SIMD_H_
+#ifndef ISTHMUS_COMPUTE_SERIAL
 
 #include "kernels/rung.h"
 
@@ -25,5 +24,4 @@
 // active_rung() comes first: left alone, Highway would choose by its own table, which does not know BF16.
 #define ISTHMUS_DISPATCH(f) (::isthmus::kernels::active_rung(), HWY_DYNAMIC_DISPATCH(f))
 
-#endif  // ISTHMUS_KERNELS_SIMD_H_
 #endif  // ISTHMUS_COMPUTE_SERIAL
