@@ -2,8 +2,10 @@
 #include "kernels/elementwise.h"
 
 #include "kernels/parallel.h"
-#include "kernels/row_kernels.h"
 #include "kernels/scalar.h"
+#ifndef ISTHMUS_COMPUTE_SERIAL
+#include "kernels/row_kernels.h"
+#endif
 
 namespace isthmus::kernels {
 namespace {
