@@ -29,28 +29,36 @@ Result<T> required(Result<std::optional<T>> found, std::string_view key, std::st
   return **found;
 }
 
-}  // namespace
-
-Result<Json> parse_json(std::string_view text, std::string_view where) {
+template <typename J>
+Result<J> parse_bounded(std::string_view text, std::string_view where) {
   bool too_deep = false;
-  const auto limit_depth = [&too_deep](int depth, Json::parse_event_t, Json&) {
+  const auto limit_depth = [&too_deep](int depth, typename J::parse_event_t, J&) {
     too_deep = too_deep || depth > kMaxJsonDepth;
     return !too_deep;
   };
   try {
-    Json parsed = Json::parse(text, limit_depth);
+    J parsed = J::parse(text, limit_depth);
     if (too_deep) {
       return Status(Code::kInvalidArgument,
                     std::string(where) + ": JSON nested deeper than " + std::to_string(kMaxJsonDepth));
     }
     return parsed;
-  } catch (const Json::parse_error& e) {
+  } catch (const typename J::parse_error& e) {
     return Status(Code::kInvalidArgument, std::string(where) + ": not JSON (byte " + std::to_string(e.byte) +
                                               " of " + std::to_string(text.size()) + ")");
-  } catch (const Json::exception& e) {
+  } catch (const typename J::exception& e) {
     return Status(Code::kInvalidArgument,
                   std::string(where) + ": bad JSON value (error " + std::to_string(e.id) + ")");
   }
+}
+
+}  // namespace
+
+Result<Json> parse_json(std::string_view text, std::string_view where) {
+  return parse_bounded<Json>(text, where);
+}
+Result<SortedJson> parse_json_sorted(std::string_view text, std::string_view where) {
+  return parse_bounded<SortedJson>(text, where);
 }
 
 std::string dump_ascii(const Json& j) {

@@ -22,6 +22,11 @@ inline constexpr int kMaxJsonDepth = 64;
 // over kMaxJsonDepth.
 Result<Json> parse_json(std::string_view text, std::string_view where);
 
+// As parse_json, for files with very many keys in one object: keys come sorted, not in file order, and
+// building the value is not quadratic in their number as it is for Json.
+using SortedJson = nlohmann::json;
+Result<SortedJson> parse_json_sorted(std::string_view text, std::string_view where);
+
 // Compact ASCII text (non-ASCII escaped), invalid UTF-8 replaced: safe in a header.
 std::string dump_ascii(const Json& j);
 // Compact text, UTF-8 as it is; invalid UTF-8 replaced.
