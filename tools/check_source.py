@@ -26,6 +26,8 @@ CATCHES = {
     "src/apps/*.cpp": "CLI11",
 }
 
+# A header that Highway includes once per target has a guard that toggles instead.
+GUARD = re.compile(r"^#pragma once$|^#if.*\bHWY_TARGET_TOGGLE\b", re.MULTILINE)
 NEW = re.compile(r"\bnew\b")
 OWNED_NEW = re.compile(r"(?:unique_ptr|shared_ptr)\s*<[^;]*?>\s*[\w]*\s*[({]\s*new\b|\.reset\s*\(\s*new\b")
 DELETE = re.compile(r"(?<!=)(?<!= )(?<!operator )\bdelete\b")
@@ -56,7 +58,7 @@ def check_cpp(name, text, is_test_file=False):
     problems = []
     if not text.startswith("// " + LICENCE):
         problems.append((1, f"first line: expected '// {LICENCE}'"))
-    if name.endswith(".h") and not re.search(r"^#pragma once$", text, re.MULTILINE) and not name.endswith("-inl.h"):
+    if name.endswith(".h") and not GUARD.search(text):
         problems.append((1, "no #pragma once"))
     for number, line in enumerate(strip_comments(text).split("\n"), 1):
         sentence = line_problem(name, line, is_test_file)
