@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How step_linear stores weights and activations; shared by its packer, scalar twin and SIMD kernels. Private to src/kernels.
-// A tile is 16 output rows (lanes) over all of K: [scale section, padded to 64 bytes][quant section]. The same bytes serve every
-// ISA rung: a 64-byte cell is 16 lanes x 4 bytes, so a narrower register reads halves or quarters of a cell.
+// A tile is 16 output rows (lanes) over all of K. The same bytes serve every ISA rung: a 64-byte cell is 16 lanes x 4 bytes, so a
+// narrower register reads halves or quarters of a cell. A tile is read front to back as one stream: with scales and quants in two
+// sections, the hardware's prefetchers gave less than half of the bandwidth (8 against 17 GB/s a core).
 //
-// Quantized types: blocks of 32 along K; group g of a block is elements [4g, 4g+4). Codes are unsigned, value = scale *
+// Quantized types: super-blocks along K, each its scale section, then the quants of its 1 or 8 blocks of 32; group g of a block is elements [4g, 4g+4). Codes are unsigned, value = scale *
 // (code - offset) - minimum. A block's quants are
 //   8-bit codes  8 cells: cell g byte [4*lane + j] = code of element 4g+j
 //   4-bit codes  4 cells: cell c holds group c in low nibbles, group c+4 in high nibbles
@@ -38,9 +39,11 @@ struct StepGeometry {
   int code_bits = 0;  // 4, 5, 6, 8; 0: plain type
   int offset = 0;
   StepScale scale = StepScale::kF16;
-  int super_blocks = 1;   // blocks of 32 per super-block
-  size_t super_bytes = 0; // scale section per super-block
-  size_t block_bytes = 0; // quants of one block of 32, all lanes
+  int super_blocks = 1;    // blocks of 32 per super-block
+  size_t super_bytes = 0;  // scale section of a super-block
+  size_t block_bytes = 0;  // quants of one block of 32, all lanes
+
+  constexpr size_t stride() const { return super_bytes + static_cast<size_t>(super_blocks) * block_bytes; }
 };
 
 constexpr StepGeometry step_geometry(DType t) {
@@ -82,7 +85,6 @@ struct StepMatrix::Impl {
   int64_t n = 0, k = 0;
   int64_t padded_k = 0;     // plain types: k rounded up to 4
   int64_t tiles = 0;        // ceil(n / 16); lanes past n are zero
-  size_t scale_bytes = 0;   // per tile, a multiple of 64
   size_t tile_bytes = 0;    // per tile, a multiple of 64
   std::vector<StepCell> data;
 

@@ -124,10 +124,11 @@ void pack_quantized_row(const StepMatrix::Impl& m, const std::byte* row, int lan
   for (int64_t s = 0; s < supers; ++s) {
     RowBlock block;
     decode_block(m.dtype, row + static_cast<size_t>(s) * file_block, &block);
-    scatter_scales(g.scale, block, lane, tile + static_cast<size_t>(s) * g.super_bytes);
-    for (int b = 0; b < g.super_blocks; ++b) {
-      const size_t index = static_cast<size_t>(s * g.super_blocks + b);
-      scatter_codes(g.code_bits, block.codes + kStepBlock * b, lane, tile + m.scale_bytes + index * g.block_bytes);
+    uint8_t* at = tile + static_cast<size_t>(s) * g.stride();
+    scatter_scales(g.scale, block, lane, at);
+    at += g.super_bytes;
+    for (int b = 0; b < g.super_blocks; ++b, at += g.block_bytes) {
+      scatter_codes(g.code_bits, block.codes + kStepBlock * b, lane, at);
     }
   }
 }
@@ -160,7 +161,9 @@ Result<StepMatrix> StepMatrix::pack(DType dtype, const std::byte* blocks, int64_
   const bool plain = dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
   const std::string name(dtype_info(dtype).name);
   if (g.code_bits == 0 && !plain) return {Code::kUnsupported, "step_linear: no kernel for weights of type " + name};
-  if (n <= 0 || k <= 0) return {Code::kInvalidArgument, "step_linear: empty matrix " + std::to_string(n) + " x " + std::to_string(k)};
+  if (n <= 0 || k <= 0) {
+    return {Code::kInvalidArgument, "step_linear: empty matrix " + std::to_string(n) + " x " + std::to_string(k)};
+  }
   const int64_t multiple = dtype_info(dtype).block_elements;
   if (k % multiple != 0) {
     return {Code::kInvalidArgument, "step_linear: " + name + " rows come in blocks of " + std::to_string(multiple) +
@@ -175,9 +178,7 @@ Result<StepMatrix> StepMatrix::pack(DType dtype, const std::byte* blocks, int64_
   if (plain) {
     impl->tile_bytes = static_cast<size_t>(impl->padded_k) * kStepLanes * dtype_info(dtype).block_bytes;
   } else {
-    const size_t count = static_cast<size_t>(k / kStepBlock);
-    impl->scale_bytes = round_to_cell(count / static_cast<size_t>(g.super_blocks) * g.super_bytes);
-    impl->tile_bytes = impl->scale_bytes + count * g.block_bytes;
+    impl->tile_bytes = round_to_cell(static_cast<size_t>(k / (kStepBlock * g.super_blocks)) * g.stride());
   }
   impl->data.resize(static_cast<size_t>(impl->tiles) * impl->tile_bytes / kStepCell);
   auto* out = reinterpret_cast<uint8_t*>(impl->data.data());

@@ -73,9 +73,10 @@ float lane_product(const StepMatrix::Impl& w, const uint8_t* tile, int lane, con
   float acc = 0, low = 0;
   for (int64_t i = 0; i < w.k / kStepBlock; ++i) {
     const StepActivation& a = in[i];
-    const uint8_t* section = tile + static_cast<size_t>(i / g.super_blocks) * g.super_bytes;
-    const BlockScale s = block_scale(g.scale, section, static_cast<int>(i % g.super_blocks), lane);
-    const uint8_t* cells = tile + w.scale_bytes + static_cast<size_t>(i) * g.block_bytes;
+    const uint8_t* section = tile + static_cast<size_t>(i / g.super_blocks) * g.stride();
+    const int b = static_cast<int>(i % g.super_blocks);
+    const BlockScale s = block_scale(g.scale, section, b, lane);
+    const uint8_t* cells = section + g.super_bytes + static_cast<size_t>(b) * g.block_bytes;
     const int first = dot_range(w, cells, lane, a.q, 0, halves ? 16 : 32) + a.init[0];
     acc = std::fma(s.scale[0] * a.d, static_cast<float>(first), acc);
     if (halves) {

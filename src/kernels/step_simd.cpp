@@ -182,13 +182,14 @@ HWY_INLINE void tile_quantized(const StepCall& c, const uint8_t* tile, const Ste
     VF acc[kRows], low[kRows];
     HWY_UNROLL(kRowsAtOnce)
     for (int r = 0; r < kRows; ++r) acc[r] = low[r] = hn::Zero(DF());
-    const uint8_t* section = tile;
-    const uint8_t* cells = tile + c.w->scale_bytes + 4 * kWidth * part;
+    const uint8_t* at = tile;
     const StepActivation* a = in;
-    for (int64_t s = 0; s < supers; ++s, section += kGeometry.super_bytes) {
-      for (int b = 0; b < kGeometry.super_blocks; ++b, cells += kGeometry.block_bytes, ++a) {
+    for (int64_t s = 0; s < supers; ++s) {
+      const uint8_t* section = at;
+      at += kGeometry.super_bytes;
+      for (int b = 0; b < kGeometry.super_blocks; ++b, at += kGeometry.block_bytes, ++a) {
         VI code[8];
-        unpack_codes<T>(cells, code);
+        unpack_codes<T>(at + 4 * kWidth * part, code);
         accumulate_block<T, kRows>(code, load_scale<T>(section, b, part * kWidth), a, c.stride, acc, low);
       }
     }
