@@ -6,18 +6,20 @@
 #include "kernels/aligned_buffer.h"
 #include "kernels/attention.h"
 #include "kernels/attention_tile.h"
+#include "kernels/exp.h"
 #include "kernels/kv_pages.h"
 #include "kernels/parallel.h"
+#include "kernels/row_kernels.h"
 #include "kernels/rung.h"
 #include "kernels/scalar.h"
 
 namespace isthmus::kernels {
 
+#ifdef ISTHMUS_COMPUTE_SERIAL
+
 void kv_append(const KvLayerView& kv, int64_t first, int64_t n, const float* k, const float* v) {
   scalar::kv_append(kv, first, n, k, v);
 }
-
-#ifdef ISTHMUS_COMPUTE_SERIAL
 
 void attention_prompt(const KvLayerView& kv, const AttentionShape& shape, const bf16* q, int64_t first, int64_t n,
                       bf16* out) {
@@ -142,7 +144,7 @@ void run_item(const Call<T>& c, const Item& item, int64_t segment) {
   rows.count = item.count;
   rows.group = c.group;
   rows.head_dim = c.kv.head_dim;
-  rows.scale = c.shape.scale;
+  rows.scale = c.shape.scale * ExpConstants::kLog2e;
   rows.window = c.shape.window;
   for (int64_t tile = from; tile <= to; ++tile) {
     const int64_t slot = c.slot(item.head, tile, segment);
@@ -179,7 +181,21 @@ void attend(const KvLayerView& kv, const AttentionShape& shape, const T* q, int6
   }
 }
 
+void append_row(const KvLayerView& kv, int64_t token, const float* k, const float* v) {
+  const int64_t at = token % kPageTokens * kv.head_dim;
+  for (int h = 0; h < kv.kv_heads; ++h, k += kv.head_dim, v += kv.head_dim) {
+    rows::round_to_bf16(k, kv.head_dim, k_rows<bf16>(kv, token / kPageTokens, h) + at);
+    rows::round_to_bf16(v, kv.head_dim, v_rows<bf16>(kv, token / kPageTokens, h) + at);
+  }
+}
+
 }  // namespace
+
+void kv_append(const KvLayerView& kv, int64_t first, int64_t n, const float* k, const float* v) {
+  if (kv.dtype != DType::kBF16) return scalar::kv_append(kv, first, n, k, v);
+  const int64_t width = static_cast<int64_t>(kv.kv_heads) * kv.head_dim;
+  for (int64_t r = 0; r < n; ++r) append_row(kv, first + r, k + r * width, v + r * width);
+}
 
 void attention_prompt(const KvLayerView& kv, const AttentionShape& shape, const bf16* q, int64_t first, int64_t n,
                       bf16* out) {

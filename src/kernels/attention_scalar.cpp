@@ -47,11 +47,11 @@ void fold_page(const T* q, const T* k, const T* v, int begin, int end, int dim, 
     p[j] = dot(q, k + j * dim, dim) * scale;
     max = std::max(max, p[j]);
   }
-  const float shrink = exp_scalar(run.max - max);
+  const float shrink = exp2_scalar(run.max - max);
   float sum = 0;
   for (int d = 0; d < dim; ++d) run.acc[d] *= shrink;
   for (int j = begin; j < end; ++j) {
-    const float e = exp_scalar(p[j] - max);
+    const float e = exp2_scalar(p[j] - max);
     sum += e;
     const float weight = rounded_weight<T>(e);
     for (int d = 0; d < dim; ++d) run.acc[d] += weight * value(v[j * dim + d]);
@@ -64,6 +64,7 @@ template <typename T>
 void attend(const KvLayerView& kv, const AttentionShape& shape, const T* q, int64_t first, int64_t n, T* out) {
   const int dim = kv.head_dim;
   const int group = shape.heads / kv.kv_heads;
+  const float scale = shape.scale * ExpConstants::kLog2e;  // weights are powers of two
   for (int64_t r = 0; r < n; ++r) {
     const int64_t position = first + r;
     const int64_t from = first_visible(shape, position);
@@ -74,7 +75,7 @@ void attend(const KvLayerView& kv, const AttentionShape& shape, const T* q, int6
         const int64_t start = page * kPageTokens;
         const int begin = static_cast<int>(std::max<int64_t>(from - start, 0));
         const int end = static_cast<int>(std::min<int64_t>(position + 1 - start, kPageTokens));
-        fold_page(q, k_rows<T>(kv, page, h / group), v_rows<T>(kv, page, h / group), begin, end, dim, shape.scale, run);
+        fold_page(q, k_rows<T>(kv, page, h / group), v_rows<T>(kv, page, h / group), begin, end, dim, scale, run);
       }
       const float inv = 1.0f / run.sum;
       for (int d = 0; d < dim; ++d) store(run.acc[d] * inv, &out[d]);

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/exp.h"
 #include "kernels/simd.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -45,10 +44,8 @@ struct Bf16Lanes {
   using Element = bf16;
   static constexpr int kPerLane = 2;
   static HWY_INLINE VF fold(VU a, VU b, VF acc) { return dot2_bf16(DF(), a, b, acc); }
-  static HWY_INLINE void store_weights(VF p, uint32_t* lanes, int key) {
-    const hn::Rebind<uint16_t, DF> du16;
-    const auto bits = hn::BitCast(DI(), bf16_bits(DF(), p));
-    hn::StoreU(hn::DemoteTo(du16, bits), du16, reinterpret_cast<uint16_t*>(lanes) + key);
+  static HWY_INLINE void store_weights(VF p, VF next, uint32_t* lanes, int key) {
+    store_bf16_pair(DF(), p, next, reinterpret_cast<uint16_t*>(lanes) + key);
   }
 };
 
@@ -56,7 +53,10 @@ struct F32Lanes {
   using Element = float;
   static constexpr int kPerLane = 1;
   static HWY_INLINE VF fold(VU a, VU b, VF acc) { return hn::MulAdd(hn::BitCast(DF(), a), hn::BitCast(DF(), b), acc); }
-  static HWY_INLINE void store_weights(VF p, uint32_t* lanes, int key) { hn::StoreU(hn::BitCast(DU(), p), DU(), lanes + key); }
+  static HWY_INLINE void store_weights(VF p, VF next, uint32_t* lanes, int key) {
+    hn::StoreU(hn::BitCast(DU(), p), DU(), lanes + key);
+    hn::StoreU(hn::BitCast(DU(), next), DU(), lanes + key + kLanes);
+  }
 };
 
 // acc[R][NV] += sum over steps of broadcast(a[r][step]) x b[step][...]. a: R rows of `a_stride` lanes; b: rows of `b_stride`.
@@ -110,24 +110,32 @@ void mask_row(const QueryRows<T>& rows, int row, const PackedTile& tile, float* 
   }
 }
 
-// Online softmax of R rows: scores become weights; shrink[r] rescales what was accumulated before.
-template <class L, int R>
-HWY_INLINE void softmax_rows(const QueryRows<typename L::Element>& rows, int row, const float* scores, uint32_t* weights,
-                             float* shrink) {
+// Raises the rows' maxima to include `scores`; after: the new ones; shrink: what old sums must be multiplied by.
+template <typename T, int R>
+HWY_INLINE void raise_maxima(const QueryRows<T>& rows, int row, const float* scores, float* after, float* shrink) {
   HWY_ALIGN float before[16] = {};
-  HWY_ALIGN float after[16] = {};
+  HWY_UNROLL(8)
   for (int r = 0; r < R; ++r) {
     VF max = hn::Load(DF(), scores + r * kPageTokens);
+    HWY_UNROLL(8)
     for (int v = 1; v < kTileVectors; ++v) max = hn::Max(max, hn::Load(DF(), scores + r * kPageTokens + v * kLanes));
     before[r] = rows.max[row + r];
     after[r] = std::max(before[r], hn::GetLane(hn::MaxOfLanes(DF(), max)));
     rows.max[row + r] = after[r];
   }
   for (int r = 0; r < R; r += kLanes) {
-    hn::Store(exp_lanes(DF(), hn::Sub(hn::Load(DF(), before + r), hn::Load(DF(), after + r))), DF(), shrink + r);
+    hn::Store(exp2_lanes(DF(), hn::Sub(hn::Load(DF(), before + r), hn::Load(DF(), after + r))), DF(), shrink + r);
   }
+}
+
+// Online softmax of R rows: scores (in powers of two) become weights; shrink[r] rescales what was accumulated before.
+template <class L, int R>
+HWY_INLINE void softmax_rows(const QueryRows<typename L::Element>& rows, int row, const float* scores, uint32_t* weights,
+                             float* shrink) {
   constexpr int kSumVectors = kSumLanes / kLanes;
   constexpr int kWeightLanes = kPageTokens / L::kPerLane;
+  HWY_ALIGN float after[16] = {};
+  raise_maxima<typename L::Element, R>(rows, row, scores, after, shrink);
   for (int r = 0; r < R; ++r) {
     float* sum = rows.sum + static_cast<int64_t>(row + r) * kSumLanes;
     const VF max = hn::Set(DF(), after[r]);
@@ -135,10 +143,14 @@ HWY_INLINE void softmax_rows(const QueryRows<typename L::Element>& rows, int row
     for (int v = 0; v < kSumVectors; ++v) {
       total[v] = hn::Mul(hn::Load(DF(), sum + v * kLanes), hn::Set(DF(), shrink[r]));
     }
-    for (int v = 0; v < kTileVectors; ++v) {
-      const VF p = exp_lanes(DF(), hn::Sub(hn::Load(DF(), scores + r * kPageTokens + v * kLanes), max));
+    HWY_UNROLL(8)
+    for (int v = 0; v < kTileVectors; v += 2) {
+      const float* s = scores + r * kPageTokens + v * kLanes;
+      const VF p = exp2_lanes(DF(), hn::Sub(hn::Load(DF(), s), max));
+      const VF next = exp2_lanes(DF(), hn::Sub(hn::Load(DF(), s + kLanes), max));
       total[v % kSumVectors] = hn::Add(total[v % kSumVectors], p);
-      L::store_weights(p, weights + r * kWeightLanes, v * kLanes);
+      total[(v + 1) % kSumVectors] = hn::Add(total[(v + 1) % kSumVectors], next);
+      L::store_weights(p, next, weights + r * kWeightLanes, v * kLanes);
     }
     for (int v = 0; v < kSumVectors; ++v) hn::Store(total[v], DF(), sum + v * kLanes);
   }

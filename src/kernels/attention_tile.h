@@ -46,7 +46,7 @@ struct QueryRows {
   int count = 0;
   int group = 1;
   int head_dim = 0;
-  float scale = 0;
+  float scale = 0;           // times log2(e): weights are powers of two
   int window = 0;
 
   int64_t position(int i) const { return first_position + (first_row + i) / group; }

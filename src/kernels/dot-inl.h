@@ -67,6 +67,20 @@ HWY_INLINE VU bf16_bits(D32 df, VF x) {
   return hn::IfThenElse(nan, hn::Or(upper, hn::Set(du, 0x40)), rounded);
 }
 
+// Two vectors to 2 * lanes bf16 in memory, for values whose denormals do not matter: AVX-512 flushes them to zero.
+template <class D32, class VF = hn::Vec<D32>>
+HWY_INLINE void store_bf16_pair(D32 df, VF first, VF second, uint16_t* out) {
+#if HWY_TARGET == HWY_AVX3
+  (void)df;
+  _mm512_storeu_si512(out, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second.raw, first.raw)));
+#else
+  const hn::RebindToSigned<D32> di;
+  const hn::Rebind<uint16_t, D32> du16;
+  hn::StoreU(hn::DemoteTo(du16, hn::BitCast(di, bf16_bits(df, first))), du16, out);
+  hn::StoreU(hn::DemoteTo(du16, hn::BitCast(di, bf16_bits(df, second))), du16, out + hn::Lanes(df));
+#endif
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace isthmus::kernels
 ISTHMUS_AFTER_NAMESPACE();

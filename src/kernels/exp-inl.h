@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// exp.h for SIMD lanes: the same operations in the same order, hence the same bits as exp_scalar. Included once per target.
+// exp.h for SIMD lanes: the same operations in the same order, hence the same bits as exp_scalar (NaN aside). Included once per target.
 #include "kernels/dot-inl.h"
 
 #if defined(ISTHMUS_KERNELS_EXP_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -22,25 +22,36 @@ HWY_INLINE V mul_then_add(V p, V r, V c) {
 }
 
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V exp_lanes(D d, V x) {
+HWY_INLINE V exp2_of_parts_lanes(D d, V shifted, V f) {
   using C = ExpConstants;
   const hn::RebindToUnsigned<D> du;
-  const auto zero = hn::Lt(x, hn::Set(d, C::kLowest));
-  x = hn::IfThenElse(zero, hn::Set(d, C::kLowest), x);
-  x = hn::IfThenElse(hn::Lt(x, hn::Set(d, C::kHighest)), x, hn::Set(d, C::kHighest));
+  V p = hn::Set(d, C::kC5);
+  p = mul_then_add(p, f, hn::Set(d, C::kC4));
+  p = mul_then_add(p, f, hn::Set(d, C::kC3));
+  p = mul_then_add(p, f, hn::Set(d, C::kC2));
+  p = mul_then_add(p, f, hn::Set(d, C::kC1));
+  p = mul_then_add(p, f, hn::Set(d, 1.0f));
+  const auto scale = hn::Add(hn::ShiftLeft<23>(hn::BitCast(du, shifted)), hn::Set(du, 0x3f800000u));
+  return hn::Mul(p, hn::BitCast(d, scale));
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp2_lanes(D d, V x) {
+  x = hn::Max(x, hn::Set(d, ExpConstants::kLowest2));
+  const V round = hn::Set(d, ExpConstants::kRound);
+  const V shifted = hn::Add(x, round);
+  return exp2_of_parts_lanes(d, shifted, hn::Sub(x, hn::Sub(shifted, round)));
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp_lanes(D d, V x) {
+  using C = ExpConstants;
+  x = hn::Min(hn::Max(x, hn::Set(d, C::kLowest)), hn::Set(d, C::kHighest));
   const V round = hn::Set(d, C::kRound);
   const V shifted = mul_then_add(x, hn::Set(d, C::kLog2e), round);
   const V n = hn::Sub(shifted, round);
   const V r = hn::Sub(hn::Sub(x, hn::Mul(n, hn::Set(d, C::kLn2High))), hn::Mul(n, hn::Set(d, C::kLn2Low)));
-  V p = hn::Set(d, C::kP5);
-  p = mul_then_add(p, r, hn::Set(d, C::kP4));
-  p = mul_then_add(p, r, hn::Set(d, C::kP3));
-  p = mul_then_add(p, r, hn::Set(d, C::kP2));
-  p = mul_then_add(p, r, hn::Set(d, C::kP1));
-  p = mul_then_add(p, r, hn::Set(d, C::kP0));
-  const V e = hn::Add(hn::Add(hn::Mul(p, hn::Mul(r, r)), r), hn::Set(d, 1.0f));
-  const auto scale = hn::Add(hn::ShiftLeft<23>(hn::BitCast(du, shifted)), hn::Set(du, 0x3f800000u));
-  return hn::IfThenZeroElse(zero, hn::Mul(e, hn::BitCast(d, scale)));
+  return exp2_of_parts_lanes(d, shifted, hn::Mul(r, hn::Set(d, C::kLog2e)));
 }
 
 }  // namespace HWY_NAMESPACE
