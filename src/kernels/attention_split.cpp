@@ -41,7 +41,9 @@ float score(const AttentionSplit& s, const float* q, const std::byte* key) {
 
 }  // namespace
 
-void attention_split_scalar(const AttentionSplit& s) {
+namespace scalar {
+
+void attention_split(const AttentionSplit& s) {
   const int dim = s.kv->head_dim;
   for (int h = 0; h < s.group; ++h) {
     const float* q = s.q + h * dim;
@@ -64,5 +66,22 @@ void attention_split_scalar(const AttentionSplit& s) {
     out[dim + 1] = reduce_16(sums);
   }
 }
+
+void combine_splits(const SplitPartials& p, float* out) {
+  float largest = -std::numeric_limits<float>::infinity();
+  for (int64_t s = 0; s < p.splits; ++s) largest = std::max(largest, p.first[s * p.step + p.dim]);
+  std::fill(out, out + p.dim, 0.0f);
+  float total = 0;
+  for (int64_t s = 0; s < p.splits; ++s) {
+    const float* partial = p.first + s * p.step;
+    const float weight = exp_scalar(partial[p.dim] - largest);
+    total += weight * partial[p.dim + 1];
+    for (int d = 0; d < p.dim; ++d) out[d] += weight * partial[d];
+  }
+  const float inverse = 1.0f / total;
+  for (int d = 0; d < p.dim; ++d) out[d] *= inverse;
+}
+
+}  // namespace scalar
 
 }  // namespace isthmus::kernels

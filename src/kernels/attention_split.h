@@ -5,7 +5,7 @@
 //               reduce_16; times scale
 //   weight      exp_scalar(score - largest score of the split); their sum: partial sum j over keys = j mod 16, then reduce_16
 //   out[d]      fma(weight, V[key][d]) over ascending keys, not normalized
-// Splits are combined in ascending order by the driver.
+// Splits are combined in ascending order, products and sums rounded apart.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,27 @@ inline float reduce_16(const float* sums) {
   return low + high;
 }
 
-void attention_split_scalar(const AttentionSplit& split);
+// One head's splits, `step` floats from each to the next; each as AttentionSplit::out.
+struct SplitPartials {
+  const float* first = nullptr;
+  int64_t splits = 0;
+  int64_t step = 0;
+  int dim = 0;
+};
+
+// Twins define the bits; the SIMD form gives the same ones on every rung (finite inputs). Any thread.
+namespace scalar {
+void attention_split(const AttentionSplit& split);
+void combine_splits(const SplitPartials& partials, float* out);  // out: [D]
+}  // namespace scalar
+
+#ifdef ISTHMUS_COMPUTE_SERIAL
+namespace step = scalar;
+#else
+namespace step {
+void attention_split(const AttentionSplit& split);
+void combine_splits(const SplitPartials& partials, float* out);
+}  // namespace step
+#endif
 
 }  // namespace isthmus::kernels

@@ -2,13 +2,11 @@
 // attention_step's driver: cuts each row's context into splits, shares (row, split, KV head) items out over the OpenMP team,
 // and combines the splits of a head in ascending order.
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "base/status.h"
 #include "kernels/attention.h"
 #include "kernels/attention_split.h"
-#include "kernels/exp.h"
 #include "kernels/kv_pages.h"
 #include "kernels/step_linear.h"
 
@@ -60,29 +58,17 @@ void run_item(const Call& c, int64_t item) {
   split.end = std::min(start + kSplitTokens, position + 1);
   split.scale = c.shape.scale;
   split.out = c.partials + item * c.group * (c.dim + 2);
-  attention_split_scalar(split);
+  step::attention_split(split);
 }
 
 // `head`: 0 .. n_rows * H.
 void combine_head(const Call& c, int64_t head) {
   const int64_t r = head / c.shape.heads;
   const int h = static_cast<int>(head % c.shape.heads);
-  const int64_t step = static_cast<int64_t>(c.kv_heads) * c.group * (c.dim + 2);  // from split to split
+  const int64_t stride = static_cast<int64_t>(c.kv_heads) * c.group * (c.dim + 2);  // from split to split
   const int64_t splits = (c.plan.items_before[r + 1] - c.plan.items_before[r]) / c.kv_heads;
   const float* first = c.partials + c.plan.items_before[r] * c.group * (c.dim + 2) + h * (c.dim + 2);
-  float largest = -std::numeric_limits<float>::infinity();
-  for (int64_t s = 0; s < splits; ++s) largest = std::max(largest, first[s * step + c.dim]);
-  float* out = c.out + head * c.dim;
-  std::fill(out, out + c.dim, 0.0f);
-  float total = 0;
-  for (int64_t s = 0; s < splits; ++s) {
-    const float* partial = first + s * step;
-    const float weight = exp_scalar(partial[c.dim] - largest);
-    total += weight * partial[c.dim + 1];
-    for (int d = 0; d < c.dim; ++d) out[d] += weight * partial[d];
-  }
-  const float inverse = 1.0f / total;
-  for (int d = 0; d < c.dim; ++d) out[d] *= inverse;
+  step::combine_splits({first, splits, stride, c.dim}, c.out + head * c.dim);
 }
 
 void run_batch(Call& c) {
