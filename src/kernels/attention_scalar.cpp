@@ -38,23 +38,30 @@ struct Running {
   std::vector<float> acc;
 };
 
-// Folds keys [begin, end) of one page into the running softmax.
 template <typename T>
-void fold_page(const T* q, const T* k, const T* v, int begin, int end, int dim, float scale, Running& run) {
+struct Page {
+  const T* k;  // [64, D]
+  const T* v;
+  int begin, end;  // the keys that the row sees
+};
+
+// Folds one page into the running softmax. scale: times log2(e), weights being powers of two.
+template <typename T>
+void fold_page(const T* q, const Page<T>& page, int dim, float scale, Running& run) {
   float p[kPageTokens];
   float max = run.max;
-  for (int j = begin; j < end; ++j) {
-    p[j] = dot(q, k + j * dim, dim) * scale;
+  for (int j = page.begin; j < page.end; ++j) {
+    p[j] = dot(q, page.k + j * dim, dim) * scale;
     max = std::max(max, p[j]);
   }
   const float shrink = exp2_scalar(run.max - max);
   float sum = 0;
   for (int d = 0; d < dim; ++d) run.acc[d] *= shrink;
-  for (int j = begin; j < end; ++j) {
+  for (int j = page.begin; j < page.end; ++j) {
     const float e = exp2_scalar(p[j] - max);
     sum += e;
     const float weight = rounded_weight<T>(e);
-    for (int d = 0; d < dim; ++d) run.acc[d] += weight * value(v[j * dim + d]);
+    for (int d = 0; d < dim; ++d) run.acc[d] += weight * value(page.v[j * dim + d]);
   }
   run.sum = run.sum * shrink + sum;
   run.max = max;
@@ -64,7 +71,7 @@ template <typename T>
 void attend(const KvLayerView& kv, const AttentionShape& shape, const T* q, int64_t first, int64_t n, T* out) {
   const int dim = kv.head_dim;
   const int group = shape.heads / kv.kv_heads;
-  const float scale = shape.scale * ExpConstants::kLog2e;  // weights are powers of two
+  const float scale = shape.scale * ExpConstants::kLog2e;
   for (int64_t r = 0; r < n; ++r) {
     const int64_t position = first + r;
     const int64_t from = first_visible(shape, position);
@@ -75,7 +82,8 @@ void attend(const KvLayerView& kv, const AttentionShape& shape, const T* q, int6
         const int64_t start = page * kPageTokens;
         const int begin = static_cast<int>(std::max<int64_t>(from - start, 0));
         const int end = static_cast<int>(std::min<int64_t>(position + 1 - start, kPageTokens));
-        fold_page(q, k_rows<T>(kv, page, h / group), v_rows<T>(kv, page, h / group), begin, end, dim, scale, run);
+        const Page<T> seen{k_rows<T>(kv, page, h / group), v_rows<T>(kv, page, h / group), begin, end};
+        fold_page(q, seen, dim, scale, run);
       }
       const float inv = 1.0f / run.sum;
       for (int d = 0; d < dim; ++d) store(run.acc[d] * inv, &out[d]);

@@ -30,12 +30,11 @@ void rms_norm(const float* x, const float* w, float eps, int64_t n, int64_t widt
   });
 }
 
-void rope(float* x, int64_t n, int heads, int head_dim, int rotary_dim, RopePairs pairs, const float* cos,
-          const float* sin) {
-  const int64_t width = static_cast<int64_t>(heads) * head_dim;
-  const int half = rotary_dim / 2;
+void rope(float* x, int64_t n, const RopeShape& shape, const float* cos, const float* sin) {
+  const int64_t width = static_cast<int64_t>(shape.heads) * shape.head_dim;
+  const int half = shape.rotary_dim / 2;
   parallel_rows(n, width, kValuesPerThread, [&](int64_t begin, int64_t end) {
-    rows::rope(x + begin * width, end - begin, heads, head_dim, rotary_dim, pairs, cos + begin * half, sin + begin * half);
+    rows::rope(x + begin * width, end - begin, shape, cos + begin * half, sin + begin * half);
   });
 }
 

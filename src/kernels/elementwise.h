@@ -15,9 +15,16 @@ void rms_norm(const float* x, const float* w, float eps, int64_t n, int64_t widt
 
 enum class RopePairs : uint8_t { kHalfSplit, kInterleaved };  // (x[i], x[i + d/2]) or (x[2i], x[2i + 1])
 
+struct RopeShape {
+  int heads = 0;
+  int head_dim = 0;    // D
+  int rotary_dim = 0;  // even, <= D
+  RopePairs pairs = RopePairs::kHalfSplit;
+};
+
 // Rotates the first `rotary_dim` values of each head in place. x: [n, heads, D] f32; row r uses cos/sin row r of
 // [n, rotary_dim / 2] f32, gathered by the caller for the rows' positions.
-void rope(float* x, int64_t n, int heads, int head_dim, int rotary_dim, RopePairs pairs, const float* cos, const float* sin);
+void rope(float* x, int64_t n, const RopeShape& shape, const float* cos, const float* sin);
 
 // silu(gate) * up. gate_up: [n, 2F] f32, gate in the first F columns, up in the last F. y: [n, F].
 void silu_mul(const float* gate_up, int64_t n, int64_t width, bf16* y);

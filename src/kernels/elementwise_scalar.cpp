@@ -51,12 +51,11 @@ void rms_norm(const float* x, const float* w, float eps, int64_t n, int64_t widt
   rms_norm_rows(x, w, eps, n, width, y);
 }
 
-void rope(float* x, int64_t n, int heads, int head_dim, int rotary_dim, RopePairs pairs, const float* cos,
-          const float* sin) {
-  const int half = rotary_dim / 2;
-  const bool split = pairs == RopePairs::kHalfSplit;
+void rope(float* x, int64_t n, const RopeShape& shape, const float* cos, const float* sin) {
+  const int half = shape.rotary_dim / 2;
+  const bool split = shape.pairs == RopePairs::kHalfSplit;
   for (int64_t r = 0; r < n; ++r, cos += half, sin += half) {
-    for (int h = 0; h < heads; ++h, x += head_dim) {
+    for (int h = 0; h < shape.heads; ++h, x += shape.head_dim) {
       for (int i = 0; i < half; ++i) {
         float& a = split ? x[i] : x[2 * i];
         float& b = split ? x[i + half] : x[2 * i + 1];

@@ -75,8 +75,9 @@ TEST_P(ElementwiseTest, RopeEqualsItsTwin) {
       std::vector<float> want = random_floats(n * heads * dim, half + 1);
       std::vector<float> got = want;
       const std::vector<float> cos = random_floats(n * half, 7), sin = random_floats(n * half, 8);
-      scalar::rope(want.data(), n, heads, dim, rotary, pairs, cos.data(), sin.data());
-      rope(got.data(), n, heads, dim, rotary, pairs, cos.data(), sin.data());
+      const RopeShape shape{heads, dim, rotary, pairs};
+      scalar::rope(want.data(), n, shape, cos.data(), sin.data());
+      rope(got.data(), n, shape, cos.data(), sin.data());
       EXPECT_TRUE(same_bits(got, want)) << half;
     }
   }
@@ -85,10 +86,10 @@ TEST_P(ElementwiseTest, RopeEqualsItsTwin) {
 TEST_P(ElementwiseTest, RopeRotatesThePairsItNames) {
   const float cos[2] = {0, 1}, sin[2] = {1, 0};  // a quarter turn, then none
   float split[5] = {1, 2, 3, 4, 5};
-  rope(split, 1, 1, 5, 4, RopePairs::kHalfSplit, cos, sin);
+  rope(split, 1, {1, 5, 4, RopePairs::kHalfSplit}, cos, sin);
   const float want_split[5] = {-3, 2, 1, 4, 5};
   float inter[5] = {1, 2, 3, 4, 5};
-  rope(inter, 1, 1, 5, 4, RopePairs::kInterleaved, cos, sin);
+  rope(inter, 1, {1, 5, 4, RopePairs::kInterleaved}, cos, sin);
   const float want_inter[5] = {-2, 1, 3, 4, 5};
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(split[i], want_split[i]);

@@ -102,7 +102,7 @@ void BM_Rope(benchmark::State& state) {
   set_threads(1);
   std::vector<float> x(kRows * kWidth, 0.5f);
   const std::vector<float> cos(kRows * 32, 0.8f), sin(kRows * 32, 0.6f);
-  for (auto _ : state) rope(x.data(), kRows, 9, 64, 64, RopePairs::kHalfSplit, cos.data(), sin.data());
+  for (auto _ : state) rope(x.data(), kRows, {9, 64, 64, RopePairs::kHalfSplit}, cos.data(), sin.data());
 }
 BENCHMARK(BM_Rope)->UseRealTime();
 

@@ -28,9 +28,8 @@ void rms_norm_f32(const float* x, const float* w, float eps, int64_t n, int64_t 
 void rms_norm_bf16(const float* x, const float* w, float eps, int64_t n, int64_t width, bf16* y) {
   scalar::rms_norm(x, w, eps, n, width, y);
 }
-void rope_rows(float* x, int64_t n, int heads, int head_dim, int rotary_dim, RopePairs pairs, const float* cos,
-               const float* sin) {
-  scalar::rope(x, n, heads, head_dim, rotary_dim, pairs, cos, sin);
+void rope_rows(float* x, int64_t n, const RopeShape& shape, const float* cos, const float* sin) {
+  scalar::rope(x, n, shape, cos, sin);
 }
 void silu_mul_f32(const float* gate_up, int64_t n, int64_t width, float* y) { scalar::silu_mul(gate_up, n, width, y); }
 void silu_mul_bf16(const float* gate_up, int64_t n, int64_t width, bf16* y) { scalar::silu_mul(gate_up, n, width, y); }
@@ -142,12 +141,11 @@ void rms_norm_bf16(const float* x, const float* w, float eps, int64_t n, int64_t
 void silu_mul_f32(const float* gate_up, int64_t n, int64_t width, float* y) { silu_mul_any(gate_up, n, width, y); }
 void silu_mul_bf16(const float* gate_up, int64_t n, int64_t width, bf16* y) { silu_mul_any(gate_up, n, width, y); }
 
-void rope_rows(float* x, int64_t n, int heads, int head_dim, int rotary_dim, RopePairs pairs, const float* cos,
-               const float* sin) {
-  const int half = rotary_dim / 2;
-  const bool split = pairs == RopePairs::kHalfSplit;
+void rope_rows(float* x, int64_t n, const RopeShape& shape, const float* cos, const float* sin) {
+  const int half = shape.rotary_dim / 2;
+  const bool split = shape.pairs == RopePairs::kHalfSplit;
   for (int64_t r = 0; r < n; ++r, cos += half, sin += half) {
-    for (int h = 0; h < heads; ++h, x += head_dim) {
+    for (int h = 0; h < shape.heads; ++h, x += shape.head_dim) {
       int i = split ? rope_split_head(x, half, cos, sin) : rope_interleaved_head(x, half, cos, sin);
       for (; i < half; ++i) {
         float& a = split ? x[i] : x[2 * i];
@@ -202,9 +200,8 @@ void rms_norm(const float* x, const float* w, float eps, int64_t n, int64_t widt
 void rms_norm(const float* x, const float* w, float eps, int64_t n, int64_t width, bf16* y) {
   ISTHMUS_DISPATCH(rms_norm_bf16)(x, w, eps, n, width, y);
 }
-void rope(float* x, int64_t n, int heads, int head_dim, int rotary_dim, RopePairs pairs, const float* cos,
-          const float* sin) {
-  ISTHMUS_DISPATCH(rope_rows)(x, n, heads, head_dim, rotary_dim, pairs, cos, sin);
+void rope(float* x, int64_t n, const RopeShape& shape, const float* cos, const float* sin) {
+  ISTHMUS_DISPATCH(rope_rows)(x, n, shape, cos, sin);
 }
 void silu_mul(const float* gate_up, int64_t n, int64_t width, bf16* y) {
   ISTHMUS_DISPATCH(silu_mul_bf16)(gate_up, n, width, y);

@@ -12,7 +12,7 @@ namespace isthmus::kernels::rows {
 
 void rms_norm(const float* x, const float* w, float eps, int64_t n, int64_t width, float* y);
 void rms_norm(const float* x, const float* w, float eps, int64_t n, int64_t width, bf16* y);
-void rope(float* x, int64_t n, int heads, int head_dim, int rotary_dim, RopePairs pairs, const float* cos, const float* sin);
+void rope(float* x, int64_t n, const RopeShape& shape, const float* cos, const float* sin);
 void silu_mul(const float* gate_up, int64_t n, int64_t width, bf16* y);
 void silu_mul(const float* gate_up, int64_t n, int64_t width, float* y);
 void add_bias(float* y, const float* bias, int64_t n, int64_t width);

@@ -29,7 +29,7 @@ void finish_queries(const ModelConfig& c, const BlockWeights& w, int64_t n, cons
                     const float* sin, float* q) {
   if (!w.q_bias.empty()) kernels::add_bias(q, w.q_bias.data(), n, c.q_width());
   if (!w.q_norm.empty()) kernels::rms_norm(q, w.q_norm.data(), c.norm_eps, n * c.heads, c.head_dim, q);
-  kernels::rope(q, n, c.heads, c.head_dim, c.rope.rotary_dim, kernels::RopePairs::kHalfSplit, cos, sin);
+  kernels::rope(q, n, {c.heads, c.head_dim, c.rope.rotary_dim, kernels::RopePairs::kHalfSplit}, cos, sin);
 }
 
 template <typename T>

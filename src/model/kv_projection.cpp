@@ -50,7 +50,7 @@ void KvProjection::finish(int64_t n, const float* cos, const float* sin, float* 
   if (!w_.k_bias.empty()) kernels::add_bias(k, w_.k_bias.data(), n, row);
   if (!w_.v_bias.empty()) kernels::add_bias(v, w_.v_bias.data(), n, row);
   if (!w_.k_norm.empty()) kernels::rms_norm(k, w_.k_norm.data(), norm_eps_, n * kv_heads_, head_dim_, k);
-  kernels::rope(k, n, kv_heads_, head_dim_, rotary_dim_, kernels::RopePairs::kHalfSplit, cos, sin);
+  kernels::rope(k, n, {kv_heads_, head_dim_, rotary_dim_, kernels::RopePairs::kHalfSplit}, cos, sin);
 }
 
 void KvProjection::project(const float* x, int64_t first, int64_t n, const RopeTable& rope, Scratch& scratch,
