@@ -167,61 +167,63 @@ void expand_mxfp4(const std::byte* in, float* out) {
 }
 
 // Sign, four exponent bits (bias 7), three mantissa bits; no infinity, all ones is NaN.
-float from_f8_e4m3(std::byte b) {
-  const uint32_t v = static_cast<uint32_t>(b);
+void expand_f8_e4m3(const std::byte* in, float* out) {
+  const uint32_t v = static_cast<uint32_t>(*in);
   const uint32_t sign = (v & 0x80u) << 24;
   const uint32_t magnitude = v & 0x7fu;
-  if (magnitude == 0x7fu) return std::bit_cast<float>(sign | 0x7fc00000u);
-  const float value = magnitude < 8 ? static_cast<float>(magnitude) * 0x1p-9f
-                                    : std::bit_cast<float>((magnitude << 20) + 0x3c000000u);
-  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));
+  uint32_t bits = 0x7fc00000u;
+  if (magnitude < 8) {
+    bits = std::bit_cast<uint32_t>(static_cast<float>(magnitude) * 0x1p-9f);
+  } else if (magnitude < 0x7fu) {
+    bits = (magnitude << 20) + 0x3c000000u;
+  }
+  *out = std::bit_cast<float>(sign | bits);
 }
 
-template <typename Expand>
-void expand_all(DType dtype, const std::byte* blocks, int64_t n, float* out, Expand expand) {
-  const DTypeInfo& info = dtype_info(dtype);
-  for (int64_t i = 0; i < n; i += info.block_elements, blocks += info.block_bytes) expand(blocks, out + i);
+void expand_f32(const std::byte* in, float* out) {
+  std::memcpy(out, in, sizeof *out);
 }
+void expand_f16(const std::byte* in, float* out) {
+  *out = load_f16(in);
+}
+void expand_bf16(const std::byte* in, float* out) {
+  *out = to_float(bf16{load<uint16_t>(in)});
+}
+
+template <void (*kExpandBlock)(const std::byte*, float*), DType kType>
+void expand_row(const std::byte* blocks, int64_t n, float* out) {
+  const DTypeInfo& info = dtype_info(kType);
+  for (int64_t i = 0; i < n; i += info.block_elements, blocks += info.block_bytes)
+    kExpandBlock(blocks, out + i);
+}
+
+using ExpandRow = void (*)(const std::byte*, int64_t, float*);
+struct Expander {
+  DType dtype;
+  ExpandRow row;
+};
+constexpr Expander kExpanders[] = {
+    {DType::kF32, expand_row<expand_f32, DType::kF32>},
+    {DType::kF16, expand_row<expand_f16, DType::kF16>},
+    {DType::kBF16, expand_row<expand_bf16, DType::kBF16>},
+    {DType::kF8E4M3, expand_row<expand_f8_e4m3, DType::kF8E4M3>},
+    {DType::kQ4_0, expand_row<expand_q4_0, DType::kQ4_0>},
+    {DType::kQ4_1, expand_row<expand_q4_1, DType::kQ4_1>},
+    {DType::kQ5_0, expand_row<expand_q5_0, DType::kQ5_0>},
+    {DType::kQ5_1, expand_row<expand_q5_1, DType::kQ5_1>},
+    {DType::kQ8_0, expand_row<expand_q8_0, DType::kQ8_0>},
+    {DType::kQ4_K, expand_row<expand_q4_k, DType::kQ4_K>},
+    {DType::kQ5_K, expand_row<expand_q5_k, DType::kQ5_K>},
+    {DType::kQ6_K, expand_row<expand_q6_k, DType::kQ6_K>},
+    {DType::kMxfp4, expand_row<expand_mxfp4, DType::kMxfp4>},
+};
 
 }  // namespace
 
 void dequantize_row(DType dtype, const std::byte* blocks, int64_t n, float* out) {
-  const auto run = [&](auto expand) { expand_all(dtype, blocks, n, out, expand); };
   ISTHMUS_CHECK(n >= 0 && n % dtype_info(dtype).block_elements == 0);
-  switch (dtype) {
-    case DType::kF32:
-      if (n > 0) std::memcpy(out, blocks, static_cast<size_t>(n) * sizeof(float));
-      return;
-    case DType::kF16:
-      return run([](const std::byte* in, float* y) { *y = load_f16(in); });
-    case DType::kBF16:
-      return run([](const std::byte* in, float* y) { *y = to_float(bf16{load<uint16_t>(in)}); });
-    case DType::kF8E4M3:
-      return run([](const std::byte* in, float* y) { *y = from_f8_e4m3(*in); });
-    case DType::kQ4_0:
-      return run(expand_q4_0);
-    case DType::kQ4_1:
-      return run(expand_q4_1);
-    case DType::kQ5_0:
-      return run(expand_q5_0);
-    case DType::kQ5_1:
-      return run(expand_q5_1);
-    case DType::kQ8_0:
-      return run(expand_q8_0);
-    case DType::kQ4_K:
-      return run(expand_q4_k);
-    case DType::kQ5_K:
-      return run(expand_q5_k);
-    case DType::kQ6_K:
-      return run(expand_q6_k);
-    case DType::kMxfp4:
-      return run(expand_mxfp4);
-    case DType::kI8:
-    case DType::kU8:
-    case DType::kI32:
-    case DType::kI64:
-    case DType::kF8E8M0:
-      break;
+  for (const Expander& expander : kExpanders) {
+    if (expander.dtype == dtype) return expander.row(blocks, n, out);
   }
   ISTHMUS_CHECK(!"dequantize_row: not a floating point type");
 }
