@@ -51,6 +51,14 @@ HWY_INLINE void load_pairs(const bf16* at, int p, VF& even, VF& odd) {
   odd = hn::BitCast(DF(), hn::And(pairs, hn::Set(du, 0xffff0000u)));
 }
 
+// Keys are visited in the order of the reduction tree, which the hardware's prefetchers do not follow.
+constexpr int64_t kAheadTokens = 32;
+
+// Asks for `bytes` from `at` on; harmless wherever it points.
+HWY_INLINE void prefetch(const void* at, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<const std::byte*>(at) + i);
+}
+
 template <int kHeads>
 struct Eights {  // each register: the 8 partial sums of one key (AVX-512: of two keys, `key` and `key + 8`)
   VF v[kHeads][kHalves];
@@ -162,17 +170,21 @@ HWY_INLINE void score_split(const AttentionSplit& s, Work& work) {
   const int64_t dim = s.kv->head_dim;
   const int chunks = kChunks != 0 ? kChunks : static_cast<int>(dim / kChunk);
   const int64_t start = s.begin / kSplitTokens * kSplitTokens;
-  const VF scale = hn::Set(DF(), s.scale);
+  const VF scale = hn::Set(DF(), s.scale), nothing = hn::Set(DF(), -std::numeric_limits<float>::infinity());
+  const VF first = hn::Set(DF(), static_cast<float>(s.begin - start)), last = hn::Set(DF(), static_cast<float>(s.end - start));
   for (int64_t t = s.begin / kWidth * kWidth; t < s.end; t += kWidth) {
     const bf16* keys = k_rows<bf16>(*s.kv, t / kPageTokens, s.kv_head) + t % kPageTokens * dim;
+    if (t + kAheadTokens < s.end) {
+      const int64_t ahead = t + kAheadTokens;
+      prefetch(k_rows<bf16>(*s.kv, ahead / kPageTokens, s.kv_head) + ahead % kPageTokens * dim, kWidth * dim * 2);
+    }
     VF score[kHeads];
     key_scores<kHeads>(work, keys, dim, chunks, score);
-    const auto seen = hn::And(hn::Ge(hn::Iota(DF(), static_cast<float>(t - start)), hn::Set(DF(), static_cast<float>(s.begin - start))),
-                              hn::Lt(hn::Iota(DF(), static_cast<float>(t - start)), hn::Set(DF(), static_cast<float>(s.end - start))));
+    const VF at = hn::Iota(DF(), static_cast<float>(t - start));
+    const auto seen = hn::And(hn::Ge(at, first), hn::Lt(at, last));
     HWY_UNROLL(4)
     for (int h = 0; h < kHeads; ++h) {
-      const VF scaled = hn::IfThenElse(seen, hn::Mul(score[h], scale), hn::Set(DF(), -std::numeric_limits<float>::infinity()));
-      hn::Store(scaled, DF(), work.weights[h] + (t - start));
+      hn::Store(hn::IfThenElse(seen, hn::Mul(score[h], scale), nothing), DF(), work.weights[h] + (t - start));
     }
   }
 }
@@ -217,7 +229,10 @@ HWY_INLINE void weigh_values(const AttentionSplit& s, const Work& work, int chun
   for (int64_t t = s.begin; t < s.end;) {
     const bf16* row = v_rows<bf16>(*s.kv, t / kPageTokens, s.kv_head) + t % kPageTokens * dim + kChunk * chunk;
     const int64_t page_end = std::min(s.end, (t / kPageTokens + 1) * kPageTokens);
-    for (; t < page_end; ++t, row += dim) {
+    // The team's items go from KV head to KV head: the next item's K rows.
+    const bf16* next = k_rows<bf16>(*s.kv, t / kPageTokens, (s.kv_head + 1) % s.kv->kv_heads) + t % kPageTokens * dim;
+    for (; t < page_end; ++t, row += dim, next += dim) {
+      if (chunk == 0) prefetch(next, dim * 2);
       HWY_UNROLL(4)
       for (int i = 0; i < kRegisters; ++i) {
         VF e, o;
