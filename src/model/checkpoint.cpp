@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "model/gguf_metadata.h"
 #include "model/parallel.h"
 #include "tensor/gguf.h"
+#include "tensor/hf_directory.h"
 
 namespace isthmus {
 namespace {
@@ -22,6 +24,24 @@ bool is_derived(std::string_view name) {
 
 bool is_layer_role(TensorRole role) {
   return role < TensorRole::kEmbedding;
+}
+
+// Whether a model of this configuration multiplies with such a tensor. Stored but unused, it is another model
+// than configured.
+bool is_used(TensorRole role, const ModelConfig& c) {
+  switch (role) {
+    case TensorRole::kQBias:
+    case TensorRole::kKBias:
+    case TensorRole::kVBias:
+      return c.qkv_bias;
+    case TensorRole::kOBias:
+      return c.output_bias;
+    case TensorRole::kQNorm:
+    case TensorRole::kKNorm:
+      return c.qk_norm;
+    default:
+      return true;  // a head beside tied embeddings is a copy
+  }
 }
 
 std::string with_layer(std::string_view pattern, int layer) {
@@ -63,8 +83,9 @@ Result<AlignedBuffer<float>> expand(const RawMatrix& m) {
 
 struct Checkpoint::Source {
   std::optional<GgufFile> gguf;
+  std::optional<HfDirectory> hf;
 
-  const TensorTable& tensors() const { return gguf->tensors(); }
+  const TensorTable& tensors() const { return gguf ? gguf->tensors() : hf->tensors(); }
 };
 
 Checkpoint::Checkpoint() : source_(std::make_unique<Source>()) {}
@@ -74,15 +95,31 @@ Checkpoint::~Checkpoint() = default;
 
 Result<Checkpoint> Checkpoint::open(const std::filesystem::path& path) {
   Checkpoint c;
-  ASSIGN_OR_RETURN(GgufFile gguf, GgufFile::open(path));
-  ASSIGN_OR_RETURN(const std::string_view type, gguf.get_string("general.architecture"));
-  ASSIGN_OR_RETURN(c.family_, find_family(type));
-  ASSIGN_OR_RETURN(c.config_, c.family_->read_gguf(gguf_scalars(gguf)));
-  c.source_->gguf.emplace(std::move(gguf));
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    ASSIGN_OR_RETURN(HfDirectory hf, HfDirectory::open(path));
+    ASSIGN_OR_RETURN(const std::string type, get_string(hf.config(), "model_type", "config.json"));
+    ASSIGN_OR_RETURN(c.family_, find_family(type));
+    ASSIGN_OR_RETURN(c.config_, c.family_->read_hf(hf.config()));
+    c.files_ = hf.weight_files();
+    c.source_->hf.emplace(std::move(hf));
+  } else {
+    ASSIGN_OR_RETURN(const FileStamp stamp, file_stamp(path));
+    ASSIGN_OR_RETURN(GgufFile gguf, GgufFile::open(path));
+    ASSIGN_OR_RETURN(const std::string_view type, gguf.get_string("general.architecture"));
+    ASSIGN_OR_RETURN(c.family_, find_family(type));
+    ASSIGN_OR_RETURN(c.config_, c.family_->read_gguf(gguf_scalars(gguf)));
+    c.files_.push_back({path, stamp});
+    c.source_->gguf.emplace(std::move(gguf));
+  }
   TRY(c.complete_config());
   TRY(check_config(c.config_));
   TRY(c.check_tensors());
   return c;
+}
+
+const TensorTable& Checkpoint::tensors() const {
+  return source_->tensors();
 }
 
 // GGUF says by its tensors what config.json says by its fields.
@@ -110,10 +147,11 @@ Status Checkpoint::complete_config() {
 Status Checkpoint::check_tensors() const {
   std::set<std::string> used;
   for (const TensorName& t : family_->tensors) {
+    if (!is_used(t.role, config_)) continue;
     const int layers = is_layer_role(t.role) ? config_.layers : 1;
     for (int layer = 0; layer < layers; ++layer) used.insert(tensor_name(t.role, layer));
   }
-  for (const TensorView& t : source_->tensors()) {
+  for (const TensorView& t : tensors()) {
     if (used.contains(t.name) || is_derived(t.name)) continue;
     return {Code::kUnsupported, "model: tensor " + quote_name(t.name) + " is not part of a " +
                                     config_.family + " model of " + std::to_string(config_.layers) +

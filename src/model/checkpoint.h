@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,6 +18,8 @@
 #include "base/status.h"
 #include "model/config.h"
 #include "model/family.h"
+#include "tensor/tensor.h"
+#include "tensor/weights_digest.h"
 
 namespace isthmus {
 
@@ -42,6 +43,9 @@ class Checkpoint {
   ~Checkpoint();
 
   const ModelConfig& config() const { return config_; }
+  const TensorTable& tensors() const;  // as stored, for digests
+  // What tensors() was mapped from, with the stamps of then.
+  const std::vector<WeightFile>& files() const { return files_; }
 
   // layer: ignored by roles of the whole model. Errors: kCorrupt (missing, or another shape than [n, k]).
   Result<RawMatrix> matrix(TensorRole role, int layer, int64_t n, int64_t k) const;
@@ -59,6 +63,7 @@ class Checkpoint {
   std::unique_ptr<Source> source_;
   const Family* family_ = nullptr;
   ModelConfig config_;
+  std::vector<WeightFile> files_;
 };
 
 }  // namespace isthmus

@@ -11,6 +11,10 @@
 namespace isthmus {
 namespace {
 
+// A million positions of 64 pairs: a pack or model file that asks for more is refused before memory is
+// touched.
+constexpr size_t kMaxEntries = size_t{1} << 26;
+
 // Llama 3.1: wavelengths beyond original / low are stretched by `factor`, those under original / high stay,
 // linear between.
 double llama3_frequency(const RopeConfig& rope, double frequency) {
@@ -41,7 +45,7 @@ Result<RopeTable> RopeTable::create(const RopeConfig& rope, int64_t positions) {
   t.half_ = rope.rotary_dim / 2;
   t.positions_ = positions;
   const size_t count = static_cast<size_t>(positions) * static_cast<size_t>(t.half_);
-  if (!t.cos_.try_resize(count) || !t.sin_.try_resize(count)) {
+  if (count > kMaxEntries || !t.cos_.try_resize(count) || !t.sin_.try_resize(count)) {
     return Status(Code::kResourceExhausted,
                   "rope: no memory for " + std::to_string(positions) + " positions");
   }
