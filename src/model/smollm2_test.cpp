@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// The real SmolLM2-135M-Instruct (Q4_1) against an independent float64 decoder (tests/golden/smollm2).
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "model/test_models.h"
+
+namespace isthmus {
+namespace {
+
+using namespace test_models;
+
+constexpr float kReferenceBound = 1e-3F;  // f32 against float64, on logits of magnitude up to about 40
+constexpr float kProductionBound = 1.5F;  // bf16 prompts and int8 activations of steps
+constexpr double kTopOneAgreement =
+    0.9;  // of production's greedy choice with the reference's, teacher-forced
+
+std::filesystem::path model_path() {
+  const char* cache = std::getenv("ISTHMUS_CACHE");
+  const char* home = std::getenv("HOME");
+  const std::filesystem::path root =
+      cache != nullptr ? cache : std::filesystem::path(home == nullptr ? "" : home) / ".cache" / "isthmus";
+  return root / "models" / "smollm2-135m-instruct-q4_1.gguf";
+}
+
+struct Expected {
+  std::vector<TokenId> input, greedy;
+  std::vector<float> first_logits;  // after the last prompt token, at `columns`
+  std::vector<TokenId> top_ids;     // [steps, 4], best first
+  std::vector<float> top_logits;    // [steps, 4]
+};
+
+class SmolLm2 : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(std::filesystem::exists(model_path()))
+        << model_path() << " is missing: run scripts/fetch-model";
+    const Result<Safetensors> file = Safetensors::open(golden("smollm2") / "expected.safetensors");
+    ASSERT_TRUE(file.ok()) << file.status().to_string();
+    columns_ = values<int32_t>(*file, "columns");
+    for (const std::string p : {"0.", "1.", "2."}) {
+      expected_.push_back({.input = values<TokenId>(*file, p + "input_ids"),
+                           .greedy = values<TokenId>(*file, p + "greedy_ids"),
+                           .first_logits = values<float>(*file, p + "first_logits"),
+                           .top_ids = values<TokenId>(*file, p + "top_ids"),
+                           .top_logits = values<float>(*file, p + "top_logits")});
+    }
+  }
+
+  // Teacher-forced over prompt and greedy continuation. Calls check(step, logits) for each of the steps.
+  template <typename Check>
+  void follow(Model& model, const Expected& e, const Check& check) {
+    KvPool pool = KvPool::create(model.kv_shape(), 1024).take();
+    Sequence seq(pool);
+    prompt(model, std::span(e.input).first(e.input.size() - 1), seq, 512);
+    for (size_t i = 0; i < e.greedy.size(); ++i) {
+      check(i, step(model, i == 0 ? e.input.back() : e.greedy[i - 1], seq));
+    }
+  }
+
+  std::vector<float> at_columns(std::span<const float> logits) const {
+    std::vector<float> out;
+    for (const int32_t c : columns_) out.push_back(logits[static_cast<size_t>(c)]);
+    return out;
+  }
+
+  std::vector<int32_t> columns_;
+  std::vector<Expected> expected_;
+};
+
+TEST_F(SmolLm2, ReferenceArithmeticIsGreedyEqual) {
+  const std::unique_ptr<Model> model = load(model_path(), Arithmetic::kReferenceF32);
+  ASSERT_NE(model, nullptr);
+  for (const Expected& e : expected_) {
+    ASSERT_GE(e.greedy.size(), 64u);
+    follow(*model, e, [&](size_t i, std::span<const float> logits) {
+      if (i == 0) {
+        EXPECT_LE(largest_difference(at_columns(logits), e.first_logits), kReferenceBound);
+      }
+      EXPECT_EQ(argmax(logits), e.greedy[i]) << "step " << i;
+      for (size_t t = 4 * i; t < 4 * i + 4; ++t) {
+        EXPECT_NEAR(logits[static_cast<size_t>(e.top_ids[t])], e.top_logits[t], kReferenceBound)
+            << "step " << i;
+      }
+    });
+  }
+}
+
+TEST_F(SmolLm2, ProductionArithmeticIsClose) {
+  const std::unique_ptr<Model> model = load(model_path());
+  ASSERT_NE(model, nullptr);
+  int agreed = 0, steps = 0;
+  float worst = 0;
+  for (const Expected& e : expected_) {
+    follow(*model, e, [&](size_t i, std::span<const float> logits) {
+      if (i == 0) worst = std::max(worst, largest_difference(at_columns(logits), e.first_logits));
+      for (size_t t = 4 * i; t < 4 * i + 4; ++t) {
+        worst = std::max(worst, std::abs(logits[static_cast<size_t>(e.top_ids[t])] - e.top_logits[t]));
+      }
+      agreed += argmax(logits) == e.greedy[i];
+      ++steps;
+    });
+  }
+  std::printf("SmolLM2 production: top-1 agreement %d of %d, largest logit difference %.3f\n", agreed, steps,
+              static_cast<double>(worst));
+  EXPECT_GE(agreed, kTopOneAgreement * steps);
+  EXPECT_LE(worst, kProductionBound);
+  EXPECT_GT(worst, 0.0F);
+}
+
+TEST_F(SmolLm2, ChunkPlansGiveOneSetOfBits) {
+  const std::unique_ptr<Model> model = load(model_path());
+  ASSERT_NE(model, nullptr);
+  KvPool pool = KvPool::create(model->kv_shape(), 1024).take();
+  const std::vector<TokenId>& ids = expected_[2].input;
+  ASSERT_GT(ids.size(), 256u);
+  std::vector<float> logits;
+  std::vector<std::byte> cache;
+  for (const size_t chunk : {size_t{512}, size_t{1}, size_t{64}, size_t{100}}) {
+    Sequence seq(pool);
+    prompt(*model, std::span(ids).first(ids.size() - 1), seq, chunk);
+    const std::vector<float> got = step(*model, ids.back(), seq);
+    if (chunk == 512) {
+      logits = got;
+      cache = cache_bytes(seq);
+    }
+    EXPECT_TRUE(got == logits) << "chunk " << chunk;
+    EXPECT_TRUE(cache_bytes(seq) == cache) << "chunk " << chunk;
+  }
+}
+
+}  // namespace
+}  // namespace isthmus
