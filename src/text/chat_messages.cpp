@@ -37,14 +37,15 @@ Json tool_message(Json content) {
   return out;
 }
 
-// A short conversation in which `role` says `content`.
-Json conversation(std::string_view role, Json content) {
+// A short conversation in which `role` says `content`; `arguments` are what a tool call carries.
+Json conversation(std::string_view role, Json content, const Json& arguments) {
   if (role == "system") return Json::array({message(role, std::move(content)), message("user", "x")});
-  if (role == "assistant")
+  if (role == "assistant") {
     return Json::array({message("user", "x"), message(role, std::move(content)), message("user", "y")});
+  }
   if (role == "tool") {
     return Json::array(
-        {message("user", "x"), tool_call_message("", Json::object()), tool_message(std::move(content))});
+        {message("user", "x"), tool_call_message("", arguments), tool_message(std::move(content))});
   }
   return Json::array({message(role, std::move(content))});
 }
@@ -65,12 +66,22 @@ bool holds(const Result<std::string>& prompt, std::string_view needle) {
   return prompt.ok() && prompt->find(needle) != std::string::npos;
 }
 
-void probe_parts(const ProbeRender& render, std::string_view role, MessageForms& forms) {
-  const Result<std::string> parts = render(conversation(role, text_parts(kProbeText)));
-  const Result<std::string> text = render(conversation(role, std::string(kProbeText)));
+void probe_parts(const ProbeRender& render, std::string_view role, const Json& arguments,
+                 MessageForms& forms) {
+  const Result<std::string> parts = render(conversation(role, text_parts(kProbeText), arguments));
+  const Result<std::string> text = render(conversation(role, std::string(kProbeText), arguments));
   if (!holds(parts, kProbeText)) return;
   if (text.ok() && *text == *parts) forms.takes_parts.insert(std::string(role));
   if (!holds(text, kProbeText)) forms.needs_parts.insert(std::string(role));
+}
+
+bool probe_text_arguments(const ProbeRender& render) {
+  const Json object = Json::object({{std::string(kProbeKey), "v"}});
+  const std::string text = "{\"" + std::string(kProbeKey) + "\": \"v\"}";
+  const Result<std::string> as_object = render(tool_conversation(tool_call_message("", object)));
+  const Result<std::string> as_text = render(tool_conversation(tool_call_message("", text)));
+  const bool object_printed_raw = holds(as_object, "'" + std::string(kProbeKey) + "'");
+  return holds(as_text, text) && (!as_object.ok() || object_printed_raw);
 }
 
 // A template that fails on null content, or prints it, wants "" instead. One that refuses tool calls
@@ -80,20 +91,12 @@ bool renders_like_empty(const Result<std::string>& probe, const Result<std::stri
   return probe.ok() && count(*probe, "None") == count(*empty, "None");
 }
 
-void probe_tool_calls(const ProbeRender& render, MessageForms& forms) {
-  const Result<std::string> empty = render(tool_conversation(tool_call_message("", Json::object())));
-  forms.takes_null_content =
-      renders_like_empty(render(tool_conversation(tool_call_message(nullptr, Json::object()))), empty);
-  Json missing = tool_call_message(nullptr, Json::object());
-  missing.erase("content");
-  forms.takes_missing_content = renders_like_empty(render(tool_conversation(std::move(missing))), empty);
-
-  const Json object = Json::object({{std::string(kProbeKey), "v"}});
-  const std::string text = "{\"" + std::string(kProbeKey) + "\": \"v\"}";
-  const Result<std::string> as_object = render(tool_conversation(tool_call_message("", object)));
-  const Result<std::string> as_text = render(tool_conversation(tool_call_message("", text)));
-  const bool object_printed_raw = holds(as_object, "'" + std::string(kProbeKey) + "'");
-  forms.wants_text_arguments = holds(as_text, text) && (!as_object.ok() || object_printed_raw);
+void probe_empty_content(const ProbeRender& render, const Json& arguments, MessageForms& forms) {
+  const Result<std::string> empty = render(tool_conversation(tool_call_message("", arguments)));
+  Json call = tool_call_message(nullptr, arguments);
+  forms.takes_null_content = renders_like_empty(render(tool_conversation(call)), empty);
+  call.erase("content");
+  forms.takes_missing_content = renders_like_empty(render(tool_conversation(std::move(call))), empty);
 }
 
 Result<std::string> join_parts(const Json& parts, const std::string& where) {
@@ -160,8 +163,11 @@ void adapt_arguments(Json& call, const MessageForms& forms) {
 
 MessageForms probe_forms(const ProbeRender& render) {
   MessageForms forms;
-  for (std::string_view role : {"system", "user", "assistant", "tool"}) probe_parts(render, role, forms);
-  probe_tool_calls(render, forms);
+  forms.wants_text_arguments = probe_text_arguments(render);
+  const Json arguments = forms.wants_text_arguments ? Json("{}") : Json::object();
+  probe_empty_content(render, arguments, forms);
+  for (std::string_view role : {"system", "user", "assistant", "tool"})
+    probe_parts(render, role, arguments, forms);
   return forms;
 }
 

@@ -23,6 +23,10 @@ Value bound(std::string_view name, NativeFn method, const Value& self) {
   return Value(std::shared_ptr<const Callable>(std::move(callable)));
 }
 
+Value neighbour(const std::vector<Value>& items, bool exists, size_t at, std::string_view name) {
+  return exists ? items[at] : Value::undefined("'loop." + std::string(name) + "'");
+}
+
 Value loop_attribute(const Value& value, std::string_view name) {
   const LoopState& loop = *value.as_loop();
   const auto& items = loop.items->items;
@@ -34,14 +38,10 @@ Value loop_attribute(const Value& value, std::string_view name) {
   if (name == "length") return int_value(items.size());
   if (name == "revindex") return int_value(items.size() - at);
   if (name == "revindex0") return int_value(items.size() - at - 1);
-  if (name == "depth0" || name == "depth")
-    return int_value(name == "depth" ? 1 : 0);  // only recursive loops nest
-  if (name == "previtem")
-    return at == 0 ? Value::undefined("there is no previous item: 'loop.previtem'") : items[at - 1];
-  if (name == "nextitem") {
-    return at + 1 == items.size() ? Value::undefined("there is no next item: 'loop.nextitem'")
-                                  : items[at + 1];
-  }
+  if (name == "depth0") return int_value(0);  // only recursive loops go deeper
+  if (name == "depth") return int_value(1);
+  if (name == "previtem") return neighbour(items, at > 0, at - 1, name);
+  if (name == "nextitem") return neighbour(items, at + 1 < items.size(), at + 1, name);
   if (name == "cycle") return bound("loop.cycle", loop_cycle, value);
   return Value::undefined("'loop." + std::string(name) + "'");
 }

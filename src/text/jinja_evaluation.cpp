@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The expression half of Interpreter.
+#include <array>
+
 #include "text/jinja_interpreter.h"
 #include "text/jinja_operators.h"
 
@@ -17,44 +19,40 @@ Result<Value> Interpreter::evaluate(const Expr& expr) {
 }
 
 Result<Value> Interpreter::dispatch(const Expr& expr) {
-  switch (expr.kind) {
-    case ExprKind::kLiteral:
-      return expr.literal;
-    case ExprKind::kName:
-      return look_up(expr);
-    case ExprKind::kList:
-    case ExprKind::kTuple:
-      return evaluate_sequence(expr);
-    case ExprKind::kDict:
-      return evaluate_dict(expr);
-    case ExprKind::kChain:
-      return evaluate_chain(expr);
-    case ExprKind::kCompare:
-      return evaluate_compare(expr);
-    case ExprKind::kAnd:
-    case ExprKind::kOr:
-      return evaluate_logic(expr);
-    case ExprKind::kNot:
-    case ExprKind::kNegate:
-    case ExprKind::kPlus:
-      return evaluate_sign(expr);
-    case ExprKind::kCondition:
-      return evaluate_condition(expr);
-    case ExprKind::kAttribute:
-    case ExprKind::kItem:
-      return evaluate_access(expr);
-    case ExprKind::kSlice:
-      return evaluate_slice(expr);
-    case ExprKind::kCall:
-      return evaluate_call(expr, nullptr);
-    case ExprKind::kFilter: {
-      ASSIGN_OR_RETURN(const Value input, evaluate(*expr.children[0]));
-      return evaluate_filter(expr, input);
-    }
-    case ExprKind::kTest:
-      return evaluate_test(expr);
-  }
-  return Value();
+  using Rule = Result<Value> (Interpreter::*)(const Expr&);
+  static constexpr auto kRules = [] {
+    std::array<Rule, static_cast<size_t>(ExprKind::kTest) + 1> rules{};
+    const auto set = [&](ExprKind kind, Rule rule) { rules[static_cast<size_t>(kind)] = rule; };
+    set(ExprKind::kList, &Interpreter::evaluate_sequence);
+    set(ExprKind::kTuple, &Interpreter::evaluate_sequence);
+    set(ExprKind::kDict, &Interpreter::evaluate_dict);
+    set(ExprKind::kChain, &Interpreter::evaluate_chain);
+    set(ExprKind::kCompare, &Interpreter::evaluate_compare);
+    set(ExprKind::kAnd, &Interpreter::evaluate_logic);
+    set(ExprKind::kOr, &Interpreter::evaluate_logic);
+    set(ExprKind::kNot, &Interpreter::evaluate_sign);
+    set(ExprKind::kNegate, &Interpreter::evaluate_sign);
+    set(ExprKind::kPlus, &Interpreter::evaluate_sign);
+    set(ExprKind::kCondition, &Interpreter::evaluate_condition);
+    set(ExprKind::kAttribute, &Interpreter::evaluate_access);
+    set(ExprKind::kItem, &Interpreter::evaluate_access);
+    set(ExprKind::kSlice, &Interpreter::evaluate_slice);
+    set(ExprKind::kCall, &Interpreter::evaluate_plain_call);
+    set(ExprKind::kFilter, &Interpreter::evaluate_filtered);
+    set(ExprKind::kTest, &Interpreter::evaluate_test);
+    return rules;
+  }();
+  const Rule rule = kRules[static_cast<size_t>(expr.kind)];
+  return (this->*rule)(expr);  // literals and names, which have none, do not come here
+}
+
+Result<Value> Interpreter::evaluate_plain_call(const Expr& expr) {
+  return evaluate_call(expr, nullptr);
+}
+
+Result<Value> Interpreter::evaluate_filtered(const Expr& expr) {
+  ASSIGN_OR_RETURN(const Value input, evaluate(*expr.children[0]));
+  return evaluate_filter(expr, input);
 }
 
 Value Interpreter::look_up(const Expr& expr) const {
@@ -145,17 +143,16 @@ Result<Value> Interpreter::evaluate_slice(const Expr& expr) {
   ASSIGN_OR_RETURN(const Value value, evaluate(*expr.children[0]));
   SliceBounds bounds;
   std::optional<int64_t>* const slots[] = {&bounds.start, &bounds.stop, &bounds.step};
-  bool valid = true;
   for (size_t i = 0; i < 3; ++i) {
     if (expr.children[i + 1] == nullptr) continue;
     ASSIGN_OR_RETURN(const Value bound, evaluate(*expr.children[i + 1]));
     if (bound.is_int() || bound.is_bool()) {
       *slots[i] = bound.as_int();
-    } else {
-      valid = valid && bound.is_none();
+    } else if (!bound.is_none()) {
+      return Status(Code::kInvalidArgument,
+                    "a slice bound is an integer or none, not " + std::string(bound.type_name()));
     }
   }
-  if (!valid) return Value::undefined("a slice whose bounds are not integers");
   return get_slice(runtime_, value, bounds);
 }
 

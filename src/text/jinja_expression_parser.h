@@ -38,6 +38,7 @@ class ExpressionParser {
   Result<ExprPtr> parse_signed() { return parse_unary(true); }
   Result<ExprPtr> parse_unary(bool with_filter);
   Result<ExprPtr> parse_primary();
+  Result<ExprPtr> parse_word();
   Result<ExprPtr> parse_number();
   Result<ExprPtr> parse_parenthesis();
   Result<ExprPtr> parse_list();
@@ -57,6 +58,7 @@ class ExpressionParser {
   Op take_comparison(bool& found);
 
   ExprPtr make(ExprKind kind, int line) const;
+  static Status add(Expr& node, Result<ExprPtr> child);
   // Computes the depth; kResourceExhausted if it passes the limit.
   Result<ExprPtr> finish(ExprPtr node) const;
 

@@ -75,6 +75,8 @@ class Interpreter {
   Result<Value> evaluate_access(const Expr& expr);
   Result<Value> evaluate_slice(const Expr& expr);
   Result<Value> evaluate_call(const Expr& expr, const Value* caller);
+  Result<Value> evaluate_plain_call(const Expr& expr);
+  Result<Value> evaluate_filtered(const Expr& expr);
   Result<Value> evaluate_filter(const Expr& expr, const Value& input);
   Result<Value> evaluate_test(const Expr& expr);
   Result<CallArgs> evaluate_arguments(const Expr& expr);

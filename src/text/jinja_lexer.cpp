@@ -214,39 +214,46 @@ class Lexer {
     }
   }
 
+  bool digit_at(size_t pos) const { return pos < text_.size() && is_decimal(text_[pos]); }
+  char char_at(size_t pos) const { return pos < text_.size() ? text_[pos] : '\0'; }
+
+  // The letter of a 0x, 0o or 0b prefix at the position, lower case; else 0.
+  char base_letter() const {
+    const char letter = static_cast<char>(std::tolower(static_cast<unsigned char>(char_at(pos_ + 1))));
+    return text_[pos_] == '0' && (letter == 'x' || letter == 'o' || letter == 'b') ? letter : '\0';
+  }
+
+  // ".digits" and "e+digits" as far as they are there.
+  void take_fraction(std::string& digits) {
+    if (char_at(pos_) == '.' && digit_at(pos_ + 1)) {
+      digits += '.';
+      ++pos_;
+      take_digits(digits);
+    }
+    if (char_at(pos_) != 'e' && char_at(pos_) != 'E') return;
+    const char sign = char_at(pos_ + 1);
+    const size_t skip = sign == '+' || sign == '-' ? 2 : 1;
+    if (!digit_at(pos_ + skip)) return;
+    digits += text_.substr(pos_, skip);
+    pos_ += skip;
+    take_digits(digits);
+  }
+
   Status lex_number() {
     std::string digits;
-    const char kind = pos_ + 1 < text_.size()
-                          ? static_cast<char>(std::tolower(static_cast<unsigned char>(text_[pos_ + 1])))
-                          : ' ';
-    if (text_[pos_] == '0' && (kind == 'x' || kind == 'o' || kind == 'b')) {
-      digits = std::string("0") + kind;
+    if (const char letter = base_letter(); letter != '\0') {
+      digits = std::string("0") + letter;
       pos_ += 2;
       take_digits(digits, true);
       push(TokenKind::kInteger, digits);
       return {};
     }
     take_digits(digits);
-    bool is_float = false;
+    const size_t whole = digits.size();
     const bool after_dot =
         !tokens_.empty() && tokens_.back().kind == TokenKind::kOperator && tokens_.back().text == ".";
-    if (!after_dot && pos_ + 1 < text_.size() && text_[pos_] == '.' && is_decimal(text_[pos_ + 1])) {
-      is_float = true;
-      digits += '.';
-      ++pos_;
-      take_digits(digits);
-    }
-    if (!after_dot && pos_ < text_.size() && (text_[pos_] == 'e' || text_[pos_] == 'E')) {
-      const size_t sign =
-          pos_ + 1 < text_.size() && (text_[pos_ + 1] == '+' || text_[pos_ + 1] == '-') ? 1 : 0;
-      if (pos_ + 1 + sign < text_.size() && is_decimal(text_[pos_ + 1 + sign])) {
-        is_float = true;
-        digits += text_.substr(pos_, 1 + sign);
-        pos_ += 1 + sign;
-        take_digits(digits);
-      }
-    }
-    push(is_float ? TokenKind::kFloat : TokenKind::kInteger, digits);
+    if (!after_dot) take_fraction(digits);
+    push(digits.size() > whole ? TokenKind::kFloat : TokenKind::kInteger, digits);
     return {};
   }
 
@@ -264,34 +271,43 @@ class Lexer {
 
   Status unescape(std::string_view body, std::string& out) const {
     for (size_t i = 0; i < body.size(); ++i) {
-      if (body[i] != '\\') {
-        out += body[i];
-        continue;
-      }
-      const char c = body[++i];
-      constexpr std::string_view kNames = "abfnrtv\\'\"";
-      constexpr std::string_view kValues = "\a\b\f\n\r\t\v\\'\"";
-      if (const size_t simple = kNames.find(c); simple != std::string_view::npos) {
-        out += kValues[simple];
-      } else if (c == '\n') {
-        continue;
-      } else if (c == 'x' || c == 'u' || c == 'U') {
-        TRY(unescape_hex(body, i, c == 'x' ? 2 : (c == 'u' ? 4 : 8), out));
-      } else if (c >= '0' && c <= '7') {
-        uint32_t value = 0;
-        for (int n = 0; n < 3 && i < body.size() && body[i] >= '0' && body[i] <= '7'; ++n, ++i) {
-          value = value * 8 + static_cast<uint32_t>(body[i] - '0');
-        }
-        --i;
-        append_code_point(out, value);
-      } else if (c == 'N') {
-        return error("named character escape \\N is not supported");
+      if (body[i] == '\\') {
+        ++i;
+        TRY(unescape_one(body, i, out));
       } else {
-        out += '\\';
-        out += c;
+        out += body[i];
       }
     }
     return {};
+  }
+
+  // `i` is at the character after the backslash, and at the last one of the escape afterwards.
+  Status unescape_one(std::string_view body, size_t& i, std::string& out) const {
+    constexpr std::string_view kNames = "abfnrtv\\'\"";
+    constexpr std::string_view kValues = "\a\b\f\n\r\t\v\\'\"";
+    const char c = body[i];
+    if (const size_t simple = kNames.find(c); simple != std::string_view::npos) {
+      out += kValues[simple];
+    } else if (c == 'x' || c == 'u' || c == 'U') {
+      return unescape_hex(body, i, c == 'x' ? 2 : (c == 'u' ? 4 : 8), out);
+    } else if (c >= '0' && c <= '7') {
+      unescape_octal(body, i, out);
+    } else if (c == 'N') {
+      return error("named character escape \\N is not supported");
+    } else if (c != '\n') {  // an escaped line break is nothing
+      out += '\\';
+      out += c;
+    }
+    return {};
+  }
+
+  static void unescape_octal(std::string_view body, size_t& i, std::string& out) {
+    uint32_t value = 0;
+    const size_t end = std::min(body.size(), i + 3);
+    for (; i < end && body[i] >= '0' && body[i] <= '7'; ++i)
+      value = value * 8 + static_cast<uint32_t>(body[i] - '0');
+    --i;
+    append_code_point(out, value);
   }
 
   // `i` is at the letter after the backslash, and at the last digit afterwards.

@@ -153,6 +153,38 @@ int64_t normal_index(int64_t index, size_t size) {
   return index < n ? index : -1;
 }
 
+// The positions that a slice of `length` elements takes; the step is not 0.
+std::vector<size_t> slice_positions(size_t length, const SliceBounds& bounds) {
+  const auto size = static_cast<int64_t>(length);
+  const int64_t step = bounds.step.value_or(1);
+  const int64_t low = step > 0 ? 0 : -1;
+  const int64_t high = step > 0 ? size : size - 1;
+  const auto clamp = [&](std::optional<int64_t> bound, int64_t fallback) {
+    if (!bound) return fallback;
+    if (*bound < -size) return low;
+    return std::clamp(*bound < 0 ? *bound + size : *bound, low, high);
+  };
+  const int64_t stop = clamp(bounds.stop, step > 0 ? high : low);
+  std::vector<size_t> positions;
+  for (int64_t i = clamp(bounds.start, step > 0 ? low : high); step > 0 ? i < stop : i > stop;) {
+    positions.push_back(static_cast<size_t>(i));
+    if (__builtin_add_overflow(i, step, &i)) break;
+  }
+  return positions;
+}
+
+bool is_sequence(const Value& value) {
+  return value.is_string() || value.is_list();
+}
+bool is_whole(const Value& value) {
+  return value.is_int() || value.is_bool();
+}
+
+bool same_sequences(const Value& left, const Value& right) {
+  if (left.is_string()) return right.is_string();
+  return left.is_list() && right.is_list() && left.list().tuple == right.list().tuple;
+}
+
 }  // namespace
 
 Status undefined_error(const Value& value) {
@@ -184,18 +216,9 @@ Result<Value> apply_operator(Runtime& runtime, Op op, const Value& left, const V
     if (left.is_float() || right.is_float()) return float_operator(op, left.as_double(), right.as_double());
     return integer_operator(op, left.as_int(), right.as_int());
   }
-  if (op == Op::kAdd) {
-    const bool lists = left.is_list() && right.is_list() && left.list().tuple == right.list().tuple;
-    if (lists || (left.is_string() && right.is_string())) return concatenate(runtime, left, right);
-  }
-  if (op == Op::kMul) {
-    const bool swapped = right.is_string() || right.is_list();
-    const Value& sequence = swapped ? right : left;
-    const Value& times = swapped ? left : right;
-    if ((sequence.is_string() || sequence.is_list()) && (times.is_int() || times.is_bool())) {
-      return repeat(runtime, sequence, times.as_int());
-    }
-  }
+  if (op == Op::kAdd && same_sequences(left, right)) return concatenate(runtime, left, right);
+  if (op == Op::kMul && is_sequence(left) && is_whole(right)) return repeat(runtime, left, right.as_int());
+  if (op == Op::kMul && is_whole(left) && is_sequence(right)) return repeat(runtime, right, left.as_int());
   return type_error(symbol(op), left, right);
 }
 
@@ -255,35 +278,23 @@ Result<Value> get_item(Runtime& runtime, const Value& value, const Value& key) {
 
 Result<Value> get_slice(Runtime& runtime, const Value& value, const SliceBounds& bounds) {
   if (value.is_undefined()) return undefined_error(value);
-  if (!value.is_string() && !value.is_list())
-    return Value::undefined("slice of a " + std::string(value.type_name()));
-  TRY(runtime.work(value.weight()));
-  std::vector<size_t> offsets;
-  if (value.is_string()) offsets = code_point_offsets(value.str());
-  const auto size = static_cast<int64_t>(value.is_string() ? offsets.size() - 1 : value.list().items.size());
-  const int64_t step = bounds.step.value_or(1);
-  if (step == 0) return Status(Code::kInvalidArgument, "slice step is 0");
-  const int64_t low = step > 0 ? 0 : -1;
-  const int64_t high = step > 0 ? size : size - 1;
-  const auto clamp = [&](std::optional<int64_t> bound, int64_t fallback) {
-    if (!bound) return fallback;
-    return std::clamp(*bound < 0 && *bound >= -size ? *bound + size : std::max(*bound, low - 1), low, high);
-  };
-  const int64_t start = clamp(bounds.start, step > 0 ? low : high);
-  const int64_t stop = clamp(bounds.stop, step > 0 ? high : low);
-  std::vector<Value> items;
-  std::string text;
-  for (int64_t i = start; step > 0 ? i < stop : i > stop;) {
-    const auto at = static_cast<size_t>(i);
-    if (value.is_string()) {
-      text.append(value.str(), offsets[at], offsets[at + 1] - offsets[at]);
-    } else {
-      items.push_back(value.list().items[at]);
-    }
-    if (__builtin_add_overflow(i, step, &i)) break;
+  if (!value.is_string() && !value.is_list()) {
+    return Status(Code::kInvalidArgument, std::string(value.type_name()) + " cannot be sliced");
   }
-  if (value.is_string()) return Value(std::move(text));
-  return make_list(std::move(items), value.list().tuple);
+  if (bounds.step == 0) return Status(Code::kInvalidArgument, "slice step is 0");
+  TRY(runtime.work(value.weight()));
+  if (value.is_list()) {
+    std::vector<Value> items;
+    for (size_t at : slice_positions(value.list().items.size(), bounds))
+      items.push_back(value.list().items[at]);
+    return make_list(std::move(items), value.list().tuple);
+  }
+  const std::vector<size_t> offsets = code_point_offsets(value.str());
+  std::string text;
+  for (size_t at : slice_positions(offsets.size() - 1, bounds)) {
+    text.append(value.str(), offsets[at], offsets[at + 1] - offsets[at]);
+  }
+  return Value(std::move(text));
 }
 
 Result<std::shared_ptr<const List>> iterate(Runtime& runtime, const Value& value) {

@@ -65,6 +65,33 @@ bool strips(uint32_t c, std::string_view encoded, const std::string_view* chars)
   return chars == nullptr ? is_python_space(c) : chars->find(encoded) != std::string_view::npos;
 }
 
+// str.isprintable of one character: not a control, format, surrogate, private or unassigned one, nor a
+// separator other than the blank.
+bool is_printable(uint32_t c) {
+  if (c < 0x7F) return c >= 0x20;
+  switch (category(c)) {
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_ZS:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// \xHH, \uHHHH or \UHHHHHHHH, the shortest that holds it.
+void append_escape(uint32_t c, std::string& out) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  const int digits = c < 0x100 ? 2 : (c < 0x10000 ? 4 : 8);
+  out += digits == 2 ? "\\x" : (digits == 4 ? "\\u" : "\\U");
+  for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) out += kHex[(c >> shift) & 15];
+}
+
 }  // namespace
 
 size_t code_point_bytes(std::string_view text, size_t pos) {
@@ -195,7 +222,13 @@ bool is_lower(uint32_t c) {
 std::string title_case(std::string_view text, bool words) {
   bool start = true;
   return map_code_points(text, [&](uint32_t c, std::string& out) {
-    start ? append_title(c, out) : append_lower(c, out);
+    if (!start) {
+      append_lower(c, out);
+    } else if (words) {
+      append_upper(c, out);
+    } else {
+      append_title(c, out);
+    }
     if (words) {
       start = is_python_space(c) || c == '-' || c == '(' || c == '[' || c == '{' || c == '<';
     } else {
@@ -270,31 +303,22 @@ std::string html_escape(std::string_view text) {
 }
 
 std::string python_string_repr(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789abcdef";
   const bool single = text.find('\'') == std::string_view::npos || text.find('"') != std::string_view::npos;
   const char quote = single ? '\'' : '"';
-  const auto hex = [&](std::string& out, uint32_t c, int digits) {
-    for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) out += kHex[(c >> shift) & 15];
-  };
+  constexpr std::string_view kControls = "\n\t\r";
+  constexpr std::string_view kNames = "ntr";
   std::string body = map_code_points(text, [&](uint32_t c, std::string& out) {
-    if (c == '\n') {
-      out += "\\n";
-    } else if (c == '\t') {
-      out += "\\t";
-    } else if (c == '\r') {
-      out += "\\r";
+    const size_t control = c < 0x20 ? kControls.find(static_cast<char>(c)) : std::string_view::npos;
+    if (control != std::string_view::npos) {
+      out += '\\';
+      out += kNames[control];
     } else if (c == '\\' || c == static_cast<uint32_t>(quote)) {
       out += '\\';
       out += static_cast<char>(c);
-    } else if (c < 0x20 || (c >= 0x7F && c <= 0xA0) || c == 0xAD) {
-      out += "\\x";
-      hex(out, c, 2);
-    } else if (c > 0xA0 &&
-               ((is_python_space(c)) || category(c) >= UTF8PROC_CATEGORY_CC || category(c) == 0)) {
-      out += c > 0xFFFF ? "\\U" : "\\u";
-      hex(out, c, c > 0xFFFF ? 8 : 4);
-    } else {
+    } else if (is_printable(c)) {
       append_code_point(out, c);
+    } else {
+      append_escape(c, out);
     }
   });
   return quote + body + quote;
