@@ -38,6 +38,15 @@ struct Candidate {
   TokenId right;
   TokenId joined;
 };
+std::vector<Symbol> linked(std::span<const TokenId> ids) {
+  std::vector<Symbol> list;
+  list.reserve(ids.size());
+  const auto n = static_cast<uint32_t>(ids.size());
+  for (uint32_t i = 0; i < n; ++i)
+    list.push_back({ids[i], i == 0 ? kNone : i - 1, i + 1 == n ? kNone : i + 1, true});
+  return list;
+}
+
 struct Later {
   bool operator()(const Candidate& a, const Candidate& b) const {
     return a.rank != b.rank ? a.rank > b.rank : a.at > b.at;
@@ -111,7 +120,7 @@ void MergeTable::merge_short(std::span<const TokenId> symbols, std::vector<Token
 
 void MergeTable::merge_long(std::span<const TokenId> symbols, std::vector<TokenId>& out) const {
   const auto n = static_cast<uint32_t>(symbols.size());
-  std::vector<Symbol> list(n);
+  std::vector<Symbol> list = linked(symbols);
   std::priority_queue<Candidate, std::vector<Candidate>, Later> heap;
   const auto offer = [&](uint32_t at) {
     if (at == kNone || list[at].next == kNone) return;
@@ -119,8 +128,6 @@ void MergeTable::merge_long(std::span<const TokenId> symbols, std::vector<TokenI
     const TokenId right = list[list[at].next].id;
     if (const Entry* entry = find(left, right)) heap.push({entry->rank, at, left, right, entry->joined});
   };
-  for (uint32_t i = 0; i < n; ++i)
-    list[i] = {symbols[i], i == 0 ? kNone : i - 1, i + 1 == n ? kNone : i + 1, true};
   for (uint32_t i = 0; i + 1 < n; ++i) offer(i);
   while (!heap.empty()) {
     const Candidate c = heap.top();

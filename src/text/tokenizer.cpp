@@ -112,7 +112,9 @@ Result<Tokenizer> Tokenizer::create(TokenizerSpec spec) {
             [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
   ASSIGN_OR_RETURN(PreTokenizer pre, PreTokenizer::create(spec.split_rules));
   Tokenizer t(std::move(spec), std::move(pre));
-  TRY(t.index_tokens());
+  TRY(t.index_flags());
+  TRY(t.index_spellings());
+  t.index_pieces();
   TRY(t.index_added());
   TRY(t.index_merges());
   t.digest_ = digest_of(t.spec_);
@@ -120,16 +122,19 @@ Result<Tokenizer> Tokenizer::create(TokenizerSpec spec) {
   return t;
 }
 
-Status Tokenizer::index_tokens() {
-  const size_t vocab = spec_.tokens.size();
-  flags_.assign(vocab, 0);
+Status Tokenizer::index_flags() {
+  flags_.assign(spec_.tokens.size(), 0);
   for (const AddedToken& t : spec_.added) {
     uint8_t& flags = flags_[static_cast<size_t>(t.id)];
     if ((flags & kAdded) != 0) return corrupt("added token " + std::to_string(t.id) + " appears twice");
     flags = static_cast<uint8_t>(kAdded | (t.special ? kSpecial : 0));
   }
   for (const TokenId id : spec_.end_ids) flags_[static_cast<size_t>(id)] |= kEnd;
+  return {};
+}
 
+Status Tokenizer::index_spellings() {
+  const size_t vocab = spec_.tokens.size();
   id_of_byte_.fill(-1);
   bytes_.resize(vocab);
   id_of_spelling_.reserve(vocab);
@@ -149,14 +154,16 @@ Status Tokenizer::index_tokens() {
     bytes_[i] = bytes.value_or(spelling);
     if (bytes && bytes->size() == 1) id_of_byte_[static_cast<uint8_t>(bytes->front())] = id;
   }
-  if (spec_.ignore_merges) {
-    for (size_t i = 0; i < vocab; ++i) {
-      if (!bytes_[i].empty() && !has_flag(static_cast<TokenId>(i), kAdded)) {
-        id_of_piece_.emplace(bytes_[i], static_cast<TokenId>(i));
-      }
+  return {};
+}
+
+void Tokenizer::index_pieces() {
+  if (!spec_.ignore_merges) return;
+  for (size_t i = 0; i < bytes_.size(); ++i) {
+    if (!bytes_[i].empty() && !has_flag(static_cast<TokenId>(i), kAdded)) {
+      id_of_piece_.emplace(bytes_[i], static_cast<TokenId>(i));
     }
   }
-  return {};
 }
 
 Status Tokenizer::index_added() {

@@ -78,7 +78,9 @@ class Tokenizer {
     return id >= 0 && static_cast<size_t>(id) < flags_.size() &&
            (flags_[static_cast<size_t>(id)] & flag) != 0;
   }
-  Status index_tokens();
+  Status index_flags();
+  Status index_spellings();
+  void index_pieces();
   Status index_added();
   Status index_merges();
   Status encode_text(std::string_view text, std::vector<TokenId>& ids) const;
