@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "kernels/attention_split.h"
 #include "kernels/kv_pages.h"
 #include "kernels/test_util.h"
 
@@ -154,22 +155,54 @@ TEST_P(AttentionStep, ARowHasTheSameBitsInAnyCompany) {
   EXPECT_EQ(std::memcmp(together.data(), alone.data(), 4 * q.size()), 0);
 }
 
-TEST_P(AttentionStep, EqualsTheScalarTwinOnAnyThreadCount) {
+TEST_P(AttentionStep, ThreadsDoNotMatter) {
+  const AttentionShape shape{9, 0.125f, 0};
+  const Cache c = make_cache(1500, 3, 64, DType::kBF16, 7);
+  const StepAttentionRow rows[2] = {{c.view, 1499}, {c.view, 700}};
+  const auto q = random_floats(2 * 9 * 64, 8, 2.0f);
+  std::vector<float> one(q.size()), other(q.size());
+  for (const int threads : {1, 2, 3}) {
+    const WithThreads scope(threads);
+    attention_step(rows, 2, shape, q.data(), (threads == 1 ? one : other).data());
+    if (threads > 1) {
+      EXPECT_TRUE(same_bits(one, other)) << threads;
+    }
+  }
+}
+
+TEST_P(AttentionStep, SplitEqualsTheScalarTwin) {
   for (const Shape& s : kShapes) {
-    const AttentionShape shape{s.heads, 1.0f / std::sqrt(static_cast<float>(s.dim)), s.window};
-    for (const int64_t context : kContexts) {
-      const Cache c = make_cache(context, s.kv_heads, s.dim, DType::kBF16, 7);
-      const StepAttentionRow rows[2] = {{c.view, context - 1}, {c.view, context / 2}};
-      const auto q = random_floats(2 * s.heads * s.dim, 8, 2.0f);
-      std::vector<float> twin(q.size()), out(q.size());
-      ASSERT_TRUE(set_rung(available_rungs().front()));
-      attention_step(rows, 2, shape, q.data(), twin.data());
-      ASSERT_TRUE(set_rung(GetParam()));
-      for (const int threads : {1, 2}) {
-        const WithThreads scope(threads);
-        attention_step(rows, 2, shape, q.data(), out.data());
-        ASSERT_TRUE(same_bits(out, twin)) << "heads " << s.heads << " dim " << s.dim << " context " << context;
-      }
+    const Cache c = make_cache(513, s.kv_heads, s.dim, DType::kBF16, 9);
+    const auto q = random_floats(s.heads * s.dim, 10, 2.0f);
+    constexpr int64_t kRanges[][2] = {{0, 1}, {0, 256}, {256, 512}, {512, 513}, {300, 301}, {257, 511}, {15, 33}, {100, 170}};
+    for (const auto& range : kRanges) {
+      AttentionSplit split;
+      split.kv = &c.view;
+      split.q = q.data();
+      split.kv_head = s.kv_heads - 1;
+      split.group = s.heads / s.kv_heads;
+      split.begin = range[0];
+      split.end = range[1];
+      split.scale = 0.2f;
+      std::vector<float> twin(static_cast<size_t>(split.group * (s.dim + 2))), out(twin.size());
+      split.out = twin.data();
+      scalar::attention_split(split);
+      split.out = out.data();
+      step::attention_split(split);
+      ASSERT_TRUE(same_bits(out, twin)) << "heads " << s.heads << " dim " << s.dim << " from " << range[0];
+    }
+  }
+}
+
+TEST_P(AttentionStep, CombinationEqualsTheScalarTwin) {
+  for (const int dim : {8, 16, 64, 80, 256}) {
+    for (const int64_t splits : {1, 2, 30}) {
+      const auto partials = random_floats(splits * 3 * (dim + 2), 11);
+      const SplitPartials p{partials.data(), splits, 3 * (dim + 2), dim};
+      std::vector<float> twin(static_cast<size_t>(dim)), out(twin.size());
+      scalar::combine_splits(p, twin.data());
+      step::combine_splits(p, out.data());
+      EXPECT_TRUE(same_bits(out, twin)) << dim << " " << splits;
     }
   }
 }

@@ -4,8 +4,8 @@
 // narrower register reads halves or quarters of a cell. A tile is read front to back as one stream: with scales and quants in two
 // sections, the hardware's prefetchers gave less than half of the bandwidth (8 against 17 GB/s a core).
 //
-// Quantized types: super-blocks along K, each its scale section, then the quants of its 1 or 8 blocks of 32; group g of a block is elements [4g, 4g+4). Codes are unsigned, value = scale *
-// (code - offset) - minimum. A block's quants are
+// Quantized types: super-blocks along K, each its scale section, then the quants of its 1 or 8 blocks of 32; group g of a block
+// is elements [4g, 4g+4). Codes are unsigned, value = scale * (code - offset) - minimum. A block's quants are
 //   8-bit codes  8 cells: cell g byte [4*lane + j] = code of element 4g+j
 //   4-bit codes  4 cells: cell c holds group c in low nibbles, group c+4 in high nibbles
 //   5-bit codes  + 1 cell: bit g of each byte = code bit 4 of group g

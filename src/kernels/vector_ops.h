@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions over one row of logits, for the sampler. Called by the engine thread; one thread. Fixed order: the same row gives the
-// same bits on every rung. Not softmax over attention scores: see attention.h.
+// Reductions over one row of logits, for the sampler. Called by the engine thread; one thread. Fixed order: the same row
+// gives the same bits on every rung. Not softmax over attention scores: see attention.h.
 #pragma once
 
 #include <cstdint>
