@@ -2,6 +2,7 @@
 #include "net/http_client.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "net/asio_stream.h"
 #include "net/http_exchange.h"
@@ -43,8 +44,12 @@ Result<HttpResponse> HttpClient::stream(const HttpCall& call, const OnHead& on_h
                                         const OnData& on_data) const {
   TRY(check_call(call));
   const TlsContext plain;
-  HttpExchange exchange(call, impl_->options, call.url.tls() ? impl_->tls : plain, on_head, on_data);
-  return exchange.run();
+  try {
+    HttpExchange exchange(call, impl_->options, call.url.tls() ? impl_->tls : plain, on_head, on_data);
+    return exchange.run();
+  } catch (const std::exception& error) {  // Asio's constructors have no error_code form: out of descriptors
+    return Status(Code::kResourceExhausted, std::string("http client: ") + error.what());
+  }
 }
 
 }  // namespace isthmus

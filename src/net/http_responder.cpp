@@ -38,6 +38,17 @@ bool has_no_body(int status) {
   return status == 204 || status == 304;
 }
 
+// How the client finds the end of the body. length: absent in streams.
+void add_framing(SessionResponder::Facts& facts, std::optional<size_t> length, HttpHeaders& out) {
+  if (length) {
+    out.add("Content-Length", std::to_string(*length));
+  } else if (facts.http_1_0) {
+    facts.keep_alive = false;  // the end of the connection is the only end such a client understands
+  } else {
+    out.add("Transfer-Encoding", "chunked");
+  }
+}
+
 std::string hex(size_t value) {
   std::array<char, 16> text;
   const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value, 16);
@@ -53,33 +64,24 @@ std::string closing_reply(int status, std::string_view text) {
 
 Result<std::string> SessionResponder::head(int status, std::string_view content_type,
                                            const HttpHeaders& headers, std::optional<size_t> length) {
-  if (state_ != State::kNothing)
+  if (state_ != State::kNothing) {
     return Status(Code::kInternal, "http reply: expected one reply, got another");
-  if (status < 200 || status > 599)
+  }
+  if (status < 200 || status > 599) {
     return Status(Code::kInvalidArgument, "http reply: expected a status of 200 to 599");
-  TRY(headers.validate());
-  HttpHeaders own;
-  if (!content_type.empty()) own.add("Content-Type", std::string(content_type));
-  TRY(own.validate());
-  if (length && !has_no_body(status)) own.add("Content-Length", std::to_string(*length));
-  if (!length && !has_no_body(status)) {
-    if (facts_.http_1_0) {
-      facts_.keep_alive = false;  // the end of the connection is the only end such a client understands
-    } else {
-      own.add("Transfer-Encoding", "chunked");
-    }
   }
+  HttpHeaders all;
+  if (!content_type.empty()) all.add("Content-Type", std::string(content_type));
+  if (!has_no_body(status)) add_framing(facts_, length, all);
   if (!facts_.keep_alive) {
-    own.add("Connection", "close");
+    all.add("Connection", "close");
   } else if (facts_.http_1_0) {
-    own.add("Connection", "keep-alive");
+    all.add("Connection", "keep-alive");
   }
+  for (const auto& [name, value] : headers.all()) all.add(name, value);
+  TRY(all.validate());
   std::string out = status_line(status);
-  for (const HttpHeaders* set :
-       {std::as_const(own).all().empty() ? nullptr : &std::as_const(own), &headers}) {
-    if (set == nullptr) continue;
-    for (const auto& [name, value] : set->all()) out += name + ": " + value + "\r\n";
-  }
+  for (const auto& [name, value] : all.all()) out += name + ": " + value + "\r\n";
   return out + "\r\n";
 }
 

@@ -4,6 +4,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
+#include <exception>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -45,6 +46,7 @@ struct HttpServer::Impl {
   Status listen();
   void accept();
   void on_accept(tcp::socket socket);
+  void run_io();
   std::vector<std::shared_ptr<HttpSession>> open_sessions();
   void stop();
 
@@ -109,6 +111,17 @@ void HttpServer::Impl::on_accept(tcp::socket socket) {
   if (open < static_cast<size_t>(context.options.max_connections) + kMaxRefusals) session->start_refusing();
 }
 
+void HttpServer::Impl::run_io() {
+  while (true) {
+    try {
+      io.run();
+      return;
+    } catch (const std::exception& error) {  // no memory for one request; its deadline closes that connection
+      log_error("http_server: {}", error.what());
+    }
+  }
+}
+
 std::vector<std::shared_ptr<HttpSession>> HttpServer::Impl::open_sessions() {
   const MutexLock lock(mutex);
   std::vector<std::shared_ptr<HttpSession>> out;
@@ -143,18 +156,20 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOptions& o
   if (options.io_threads < 1 || options.max_handlers < 1 || options.max_connections < 1) {
     return Status(Code::kInvalidArgument, "http_server: expected at least one thread and one connection");
   }
-  auto impl = std::make_unique<Impl>(options, std::move(handler));
-  if (!options.tls.cert_file.empty()) {
-    ASSIGN_OR_RETURN(impl->context.tls, make_tls_server_context(options.tls));
+  try {
+    auto impl = std::make_unique<Impl>(options, std::move(handler));
+    if (!options.tls.cert_file.empty()) {
+      ASSIGN_OR_RETURN(impl->context.tls, make_tls_server_context(options.tls));
+    }
+    TRY(impl->listen());
+    Impl* raw = impl.get();
+    std::unique_ptr<HttpServer> server(new HttpServer(std::move(impl)));  // NOLINT: private constructor
+    for (int i = 0; i < options.io_threads; ++i) raw->io_threads.emplace_back([raw] { raw->run_io(); });
+    asio::post(raw->acceptor.get_executor(), [raw] { raw->accept(); });
+    return server;
+  } catch (const std::exception& error) {  // no thread or no descriptor to be had
+    return Status(Code::kResourceExhausted, std::string("http_server: ") + error.what());
   }
-  TRY(impl->listen());
-  Impl* raw = impl.get();
-  std::unique_ptr<HttpServer> server(new HttpServer(std::move(impl)));  // NOLINT: private constructor
-  for (int i = 0; i < options.io_threads; ++i) {
-    raw->io_threads.emplace_back([raw] { raw->io.run(); });
-  }
-  asio::post(raw->acceptor.get_executor(), [raw] { raw->accept(); });
-  return server;
 }
 
 uint16_t HttpServer::port() const {

@@ -20,18 +20,16 @@ void echo(const HttpRequest& request, HttpResponder& reply) {
   EXPECT_TRUE(reply.send(200, "text/plain", text).ok());
 }
 
-TEST(HttpServer, RawRequestsTable) {
-  HttpServerOptions options;
-  options.max_header_bytes = 1024;
-  options.max_body_bytes = 64;
-  const auto server = start_server(options, echo);
-  struct Row {
-    std::string bytes;
-    int status;
-    std::string body;  // expected in the reply
-  };
+// max_header_bytes 1024, max_body_bytes 64.
+struct RawRow {
+  std::string bytes;
+  int status;
+  std::string body;  // expected in the reply
+};
+
+std::vector<RawRow> raw_rows() {
   const std::string host = "Host: x\r\n";
-  const Row rows[] = {
+  return {
       {"GET / HTTP/1.1\r\n" + host + "\r\n", 200, "GET / ? []"},
       {"GET /a/b?c=d&e HTTP/1.1\r\n" + host + "\r\n", 200, "GET /a/b ?c=d&e []"},
       {"GET /x HTTP/1.0\r\n\r\n", 200, "GET /x ? []"},
@@ -76,7 +74,14 @@ TEST(HttpServer, RawRequestsTable) {
       {"GET / HTTP/1.1\r\n" + host + "A: " + std::string(2000, 'a') + "\r\n\r\n", 431, ""},
       {"GET /" + std::string(2000, 'a'), 431, ""},
   };
-  for (const Row& row : rows) {
+}
+
+TEST(HttpServer, RawRequestsTable) {
+  HttpServerOptions options;
+  options.max_header_bytes = 1024;
+  options.max_body_bytes = 64;
+  const auto server = start_server(options, echo);
+  for (const RawRow& row : raw_rows()) {
     RawClient client(server->port());
     ASSERT_TRUE(client.send(row.bytes).ok());
     const std::string reply = client.read_reply();
