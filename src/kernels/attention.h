@@ -17,6 +17,7 @@ inline constexpr int kPageTokens = 64;
 // One layer of one sequence's cache. Page p of the sequence (tokens [64p, 64p+64)) lies at base + table[p] * page_bytes and is
 // K [Hk, 64, D] followed by V [Hk, 64, D], both `dtype` (kBF16, or kF32 in reference arithmetic). K is stored after RoPE.
 // Slots past the sequence's end hold arbitrary bytes: kernels must not let them reach a result (0 x NaN).
+// D is even, and base and page_bytes are multiples of 4: the kernels read bf16 in pairs.
 struct KvLayerView {
   std::byte* base = nullptr;
   size_t page_bytes = 0;

@@ -30,23 +30,34 @@ using VF = hn::Vec<DF>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(DF()));
 constexpr int kVectors = kPanelColumns / kLanes;
 
+// sum[R] += in[R, steps] · panel, in the order of k.
+template <int R>
+HWY_INLINE void sum_chunk(const float* panel, const float* in, int64_t in_stride, int64_t steps, VF (&sum)[R][kVectors]) {
+  for (int64_t i = 0; i < steps; ++i, panel += kPanelColumns) {
+    HWY_UNROLL(4)
+    for (int v = 0; v < kVectors; ++v) {
+      const VF b = hn::LoadU(DF(), panel + v * kLanes);
+      HWY_UNROLL(8)
+      for (int r = 0; r < R; ++r) sum[r][v] = hn::Add(sum[r][v], hn::Mul(hn::Set(DF(), in[r * in_stride + i]), b));
+    }
+  }
+}
+
 // R rows of one panel. A row's operations are the same whatever R is.
 template <int R>
 HWY_INLINE void panel_rows(const PanelProduct& w, const float* panel, const float* in, int64_t columns, float* out) {
   HWY_ALIGN float total[R][kPanelColumns] = {};
   for (int64_t chunk = 0; chunk < w.k; chunk += kPanelChunk) {
     VF sum[R][kVectors];
+    HWY_UNROLL(8)
     for (int r = 0; r < R; ++r) {
+      HWY_UNROLL(4)
       for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(DF());
     }
-    const int64_t end = std::min<int64_t>(chunk + kPanelChunk, w.k);
-    for (int64_t i = chunk; i < end; ++i) {
-      for (int v = 0; v < kVectors; ++v) {
-        const VF b = hn::LoadU(DF(), panel + i * kPanelColumns + v * kLanes);
-        for (int r = 0; r < R; ++r) sum[r][v] = hn::Add(sum[r][v], hn::Mul(hn::Set(DF(), in[r * w.k + i]), b));
-      }
-    }
+    sum_chunk<R>(panel + chunk * kPanelColumns, in + chunk, w.k, std::min<int64_t>(kPanelChunk, w.k - chunk), sum);
+    HWY_UNROLL(8)
     for (int r = 0; r < R; ++r) {
+      HWY_UNROLL(4)
       for (int v = 0; v < kVectors; ++v) {
         float* t = total[r] + v * kLanes;
         hn::Store(hn::Add(hn::Load(DF(), t), sum[r][v]), DF(), t);
