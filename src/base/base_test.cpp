@@ -80,6 +80,7 @@ TEST(Json, RejectsBadTextWithTheByte) {
     ASSERT_FALSE(r.ok()) << bad;
     EXPECT_NE(r.status().message().find("body: not JSON"), std::string::npos);
   }
+  EXPECT_FALSE(parse_json(std::string("{}\0junk", 7), "body").ok());
   const std::string deep = std::string(100, '[') + std::string(100, ']');
   EXPECT_FALSE(parse_json(deep, "body").ok());
 }

@@ -118,6 +118,13 @@ uint64_t xxh3_64(std::span<const std::byte> data, uint64_t seed) {
   return XXH3_64bits_withSeed(data.data(), data.size(), seed);
 }
 
+uint64_t xxh3_64_of_parts(std::span<const std::span<const std::byte>> parts) {
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
+  ISTHMUS_CHECK(state != nullptr && XXH3_64bits_reset(state.get()) == XXH_OK);
+  for (const auto& part : parts) (void)XXH3_64bits_update(state.get(), part.data(), part.size());
+  return XXH3_64bits_digest(state.get());
+}
+
 std::string hex64(uint64_t v) {
   std::array<uint8_t, 8> big_endian;
   for (size_t i = 0; i < big_endian.size(); ++i) big_endian[i] = static_cast<uint8_t>(v >> (56 - 8 * i));

@@ -31,6 +31,9 @@ Result<T> required(Result<std::optional<T>> found, std::string_view key, std::st
 
 template <typename J>
 Result<J> parse_bounded(std::string_view text, std::string_view where) {
+  if (text.find('\0') != std::string_view::npos) {  // the library would take it for the end
+    return Status(Code::kInvalidArgument, std::string(where) + ": not JSON (a NUL byte)");
+  }
   bool too_deep = false;
   const auto limit_depth = [&too_deep](int depth, typename J::parse_event_t, J&) {
     too_deep = too_deep || depth > kMaxJsonDepth;

@@ -176,8 +176,8 @@ Verdict verdict_of(Verdict v, const TransferSpec& spec, const TransferState& lan
   const double coverage = static_cast<double>(v.bridged_tokens) / static_cast<double>(v.tokens);
   if (coverage < s.options.limits.min_coverage) {
     const Status why = landed.error.ok() ? Status(Code::kUnavailable, "handoff: sealed early") : landed.error;
-    return declined(std::move(v), Status(why.code(), why.message() + " (" +
-                                                         fraction("rows", v.bridged_tokens, v.tokens) + ")"));
+    const std::string text = why.message() + " (" + fraction("rows", v.bridged_tokens, v.tokens) + ")";
+    return declined(std::move(v), Status(why.code(), text));
   }
   v.verdict = fraction(landed.sealed ? "partial" : "salvage", v.bridged_tokens, v.tokens);
   return v;
