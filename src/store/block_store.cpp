@@ -73,15 +73,18 @@ PrefixPlan BlockStore::plan_known(std::span<const TokenId> ids, int64_t limit, c
 }
 
 bool BlockStore::collect(const PrefixPlan& plan, KeySet& excluded, CachedPrefix& out) {
-  std::vector<BlockPtr> blocks;
-  blocks.reserve(plan.keys.size());
-  for (const BlockKey& key : plan.keys) {
-    BlockPtr block = fetch(key);
-    if (block == nullptr) {
-      excluded.insert(key);
+  std::vector<BlockPtr> blocks(plan.keys.size());
+  {
+    MutexLock lock(mutex_);  // held first: reading one block must not push another of the plan out of memory
+    std::transform(plan.keys.begin(), plan.keys.end(), blocks.begin(),
+                   [&ram = ram_](const BlockKey& key) { return ram.find(key); });
+  }
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (blocks[i] == nullptr) blocks[i] = fetch(plan.keys[i]);
+    if (blocks[i] == nullptr) {
+      excluded.insert(plan.keys[i]);
       return false;
     }
-    blocks.push_back(std::move(block));
   }
   out = {plan.tokens, std::move(blocks), plan.source};
   return true;

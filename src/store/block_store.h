@@ -86,7 +86,8 @@ class BlockStore final : public PrefixStore {
   void write_loop();
   void make_durable(const Block& block);
   bool above_floor(uint64_t bytes) REQUIRES(files_mutex_);
-  bool make_disk_room(uint64_t bytes, const BlockKey& keep) REQUIRES(files_mutex_);
+  bool make_disk_room(uint64_t bytes, const Block* coming) REQUIRES(files_mutex_);
+  KeySet ancestors_of(const Block& block) const REQUIRES(mutex_);
   void finish_write(const Block& block, const Result<uint64_t>& written) REQUIRES(files_mutex_);
   void forget_file(const BlockKey& key) REQUIRES(mutex_);
   void on_unreadable(const BlockKey& key, const Status& why);

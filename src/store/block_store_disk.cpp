@@ -20,7 +20,7 @@ Status BlockStore::open_disk() {
     }
     stats_.quarantined = ssd_->damaged_at_open();
   }
-  (void)make_disk_room(0, root_);  // the quota may be smaller than last time
+  (void)make_disk_room(0, nullptr);  // the quota may be smaller than last time
   writer_ = std::thread([this] { write_loop(); });
   return {};
 }
@@ -34,6 +34,8 @@ BlockStore::~BlockStore() {
 void BlockStore::flush() {
   queue_.wait_idle();
   persist_uses();
+  MutexLock lock(mutex_);
+  (void)make_ram_room(0, 0);
 }
 
 void BlockStore::write_loop() {
@@ -60,7 +62,7 @@ void BlockStore::make_durable(const Block& block) {
   }
   const uint64_t bytes = ssd_->file_bytes_of(block);
   const bool above = above_floor(bytes);
-  if (above && make_disk_room(bytes, block.parent)) {
+  if (above && make_disk_room(bytes, &block)) {
     finish_write(block, ssd_->write(block, tick));
     return;
   }
@@ -98,8 +100,8 @@ bool BlockStore::above_floor(uint64_t bytes) {
 }
 
 // Until `bytes` more fit into the quota: other identities first, then leaves, least recently used first, but
-// not `keep`, the parent of what is to come.
-bool BlockStore::make_disk_room(uint64_t bytes, const BlockKey& keep) {
+// no ancestor of `coming`: a chain larger than the quota keeps its beginning.
+bool BlockStore::make_disk_room(uint64_t bytes, const Block* coming) {
   for (;;) {
     BlockKey victim;
     uint64_t own_bytes = 0;
@@ -111,7 +113,8 @@ bool BlockStore::make_disk_room(uint64_t bytes, const BlockKey& keep) {
     if (ssd_->drop_oldest_foreign()) continue;
     {
       MutexLock lock(mutex_);
-      const auto leaf = disk_.oldest_leaf([&keep](const BlockKey& key) { return key != keep; });
+      const KeySet keep = coming != nullptr ? ancestors_of(*coming) : KeySet();
+      const auto leaf = disk_.oldest_leaf([&keep](const BlockKey& key) { return keep.count(key) == 0; });
       if (!leaf) return false;
       victim = *leaf;
       forget_file(victim);
@@ -119,6 +122,13 @@ bool BlockStore::make_disk_room(uint64_t bytes, const BlockKey& keep) {
     }
     ssd_->remove(victim);
   }
+}
+
+KeySet BlockStore::ancestors_of(const Block& block) const {
+  KeySet keys;
+  const BlockTable::Entry* entry = table_.find(block.parent);
+  while (entry != nullptr && keys.insert(entry->info.key).second) entry = table_.find(entry->info.parent);
+  return keys;
 }
 
 void BlockStore::forget_file(const BlockKey& key) {

@@ -100,8 +100,9 @@ void SsdTier::scan_foreign() {
     std::error_code inner;
     for (stdfs::recursive_directory_iterator file(f.path, inner), stop; !inner && file != stop;
          file.increment(inner)) {
+      if (!key_of_file_name(file->path().filename().string())) continue;
       std::error_code no_size;
-      const uint64_t bytes = file->is_regular_file(no_size) ? file->file_size(no_size) : 0;
+      const uint64_t bytes = file->file_size(no_size);
       if (!no_size) f.bytes += bytes;
     }
     std::error_code no_time;
