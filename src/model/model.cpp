@@ -2,6 +2,7 @@
 #include "model/model.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -108,16 +109,24 @@ Status Model::place_rows(std::span<const StepToken> rows) {
   return {};
 }
 
-// Reference arithmetic knows no difference between prompt and step: one row after the other, full width.
+// Reference arithmetic knows no difference between prompt and step: neighbouring rows of one sequence are a
+// chunk.
 Status Model::step_reference(std::span<const StepToken> rows, float* logits) {
   const ModelConfig& c = config();
-  for (size_t r = 0; r < rows.size(); ++r) {
-    const PromptChunk chunk{.first = step_rows_[r].position, .n = 1, .rope = &rope_, .tap = nullptr};
-    TRY(run_prompt<float>({&rows[r].token, 1}, *rows[r].sequence, chunk, true, {}));
-    rows[r].sequence->advance(1);
+  size_t done = 0;
+  while (done < rows.size()) {
+    Sequence& seq = *rows[done].sequence;
+    std::array<TokenId, kernels::kMaxStepRows> ids;
+    size_t n = 0;
+    for (; done + n < rows.size() && rows[done + n].sequence == &seq; ++n) ids[n] = rows[done + n].token;
+    const int64_t count = static_cast<int64_t>(n);
+    const PromptChunk chunk{.first = seq.length(), .n = count, .rope = &rope_, .tap = nullptr};
+    TRY(run_prompt<float>({ids.data(), n}, seq, chunk, true, {}));
+    seq.advance(count);
     float* normed = workspace_.full.normed.data();
-    kernels::rms_norm(workspace_.x.data(), weights_.output_norm.data(), c.norm_eps, 1, c.width, normed);
-    kernels::gemm(*weights_.head_reference, normed, 1, logits + static_cast<int64_t>(r) * c.vocab);
+    kernels::rms_norm(workspace_.x.data(), weights_.output_norm.data(), c.norm_eps, count, c.width, normed);
+    kernels::gemm(*weights_.head_reference, normed, count, logits + static_cast<int64_t>(done) * c.vocab);
+    done += n;
   }
   return {};
 }

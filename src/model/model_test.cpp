@@ -168,6 +168,24 @@ TEST(ModelTap, SeesEveryLayerOfEveryChunkAndChangesNothing) {
   }
 }
 
+TEST(ModelReference, StepRowsAreTheSameAloneAndTogether) {
+  const std::unique_ptr<Model> model = load(golden("llama_tiny"), Arithmetic::kReferenceF32);
+  ASSERT_NE(model, nullptr);
+  KvPool pool = KvPool::create(model->kv_shape(), 1024).take();
+  Sequence a(pool), b(pool), a_alone(pool), b_alone(pool);
+  for (Sequence* seq : {&a, &a_alone}) prompt(*model, counted_ids(70, 256, 1), *seq, 64);
+  for (Sequence* seq : {&b, &b_alone}) prompt(*model, counted_ids(9, 256, 2), *seq, 64);
+  const StepToken rows[] = {{1, &a}, {2, &a}, {3, &b}, {4, &a}};
+  std::vector<float> logits(4 * 256);
+  ASSERT_TRUE(model->step(rows, logits.data()).ok());
+  const std::vector<float> alone[] = {step(*model, 1, a_alone), step(*model, 2, a_alone),
+                                      step(*model, 3, b_alone), step(*model, 4, a_alone)};
+  for (size_t r = 0; r < 4; ++r) {
+    EXPECT_TRUE(std::equal(alone[r].begin(), alone[r].end(), logits.begin() + static_cast<long>(r) * 256))
+        << "row " << r;
+  }
+}
+
 TEST(ModelErrors, LeaveTheSequenceAsItWas) {
   Result<std::unique_ptr<Model>> loaded =
       Model::load(golden("llama_tiny"), {.chunk_tokens = 64, .max_positions = 100});

@@ -12,7 +12,7 @@ namespace {
 using namespace test_models;
 
 constexpr float kReferenceBound = 1e-3F;  // f32 against float64, on logits of magnitude up to about 40
-constexpr float kProductionBound = 1.5F;  // bf16 prompts and int8 activations of steps
+constexpr float kProductionBound = 1.2F;  // bf16 prompts and int8 activations of steps (0.61 seen)
 constexpr double kTopOneAgreement =
     0.9;  // of production's greedy choice with the reference's, teacher-forced
 
@@ -48,14 +48,23 @@ class SmolLm2 : public testing::Test {
     }
   }
 
-  // Teacher-forced over prompt and greedy continuation. Calls check(step, logits) for each of the steps.
+  // Teacher-forced over prompt and greedy continuation, as many rows a call as there may be (rows do not
+  // depend on each other). Calls check(step, logits) for each of the steps.
   template <typename Check>
   void follow(Model& model, const Expected& e, const Check& check) {
+    const size_t vocab = static_cast<size_t>(model.config().vocab), steps = e.greedy.size();
     KvPool pool = KvPool::create(model.kv_shape(), 1024).take();
     Sequence seq(pool);
     prompt(model, std::span(e.input).first(e.input.size() - 1), seq, 512);
-    for (size_t i = 0; i < e.greedy.size(); ++i) {
-      check(i, step(model, i == 0 ? e.input.back() : e.greedy[i - 1], seq));
+    std::vector<float> logits(kernels::kMaxStepRows * vocab);
+    for (size_t at = 0; at < steps; at += kernels::kMaxStepRows) {
+      std::vector<StepToken> rows;
+      for (size_t i = at; i < std::min<size_t>(steps, at + kernels::kMaxStepRows); ++i) {
+        rows.push_back({i == 0 ? e.input.back() : e.greedy[i - 1], &seq});
+      }
+      const Status s = model.step(rows, logits.data());
+      ASSERT_TRUE(s.ok()) << s.to_string();
+      for (size_t r = 0; r < rows.size(); ++r) check(at + r, std::span(logits).subspan(r * vocab, vocab));
     }
   }
 
@@ -117,9 +126,16 @@ TEST_F(SmolLm2, ChunkPlansGiveOneSetOfBits) {
   ASSERT_GT(ids.size(), 256u);
   std::vector<float> logits;
   std::vector<std::byte> cache;
-  for (const size_t chunk : {size_t{512}, size_t{1}, size_t{64}, size_t{100}}) {
+  const std::span<const TokenId> before(ids.data(), ids.size() - 1);
+  for (const size_t chunk : {512u, 64u, 100u, 1u}) {
     Sequence seq(pool);
-    prompt(*model, std::span(ids).first(ids.size() - 1), seq, chunk);
+    // One by one only where it counts, across the last page's start: the tiny models are run so from the
+    // beginning.
+    const size_t head = chunk == 1 ? before.size() / 64 * 64 - 3 : 0;
+    prompt(*model, before.first(head), seq, 512);
+    prompt(*model, before.subspan(head, std::min<size_t>(before.size() - head, chunk == 1 ? 8 : 512)), seq,
+           chunk);
+    prompt(*model, before.subspan(static_cast<size_t>(seq.length())), seq, 512);
     const std::vector<float> got = step(*model, ids.back(), seq);
     if (chunk == 512) {
       logits = got;
