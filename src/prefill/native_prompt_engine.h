@@ -24,7 +24,7 @@ struct PromptEngineOptions {
   // A prompt that runs while less memory is available stops where it is (its capture can be sealed there);
   // one that has not begun is refused. 0: no floor.
   uint64_t memory_floor_bytes = 0;
-  std::function<uint64_t()> available_memory;  // empty: the kernel's figure
+  std::function<uint64_t()> available_memory = nullptr;  // empty: the kernel's figure
 };
 
 struct PromptEngineStats {
