@@ -14,8 +14,8 @@ void ProjectCapture::on_layer_input(int layer, int64_t first, int64_t n, const f
     k_.resize(values);
     v_.resize(values);
   }
-  projection.project(x + skip * projection.width(), first + skip, n - skip, pack_->rope, scratch_, k_.data(),
-                     v_.data());
+  projection.project(x + skip * projection.width(), first + skip, n - skip, pack_->rope, scratch_,
+                     {k_.data(), v_.data()});
   assembler_.add(layer, first + skip, n - skip, k_.data(), v_.data());
 }
 

@@ -127,26 +127,36 @@ constexpr std::pair<RopeScaling, const char*> kScalingNames[] = {{RopeScaling::k
                                                                  {RopeScaling::kLlama3, "llama3"},
                                                                  {RopeScaling::kFactors, "factors"}};
 
-Status check_rope(const RopeConfig& r) {
-  const auto bad = [](const std::string& what) { return Status(Code::kUnsupported, "config: RoPE " + what); };
-  if (!(r.theta > 1 && r.theta < 1e12))
-    return bad("theta: expected 1 to 1e12, got " + std::to_string(r.theta));
-  if (!(r.factor >= 1 && r.factor < 1e6))
-    return bad("factor: expected at least 1, got " + std::to_string(r.factor));
-  if (r.rotary_dim < 2 || r.rotary_dim % 2 != 0) {
-    return bad("dims: expected an even number, got " + std::to_string(r.rotary_dim));
-  }
+Status rope_error(const std::string& what) {
+  return {Code::kUnsupported, "config: RoPE " + what};
+}
+
+Status check_scaling(const RopeConfig& r) {
   if (r.scaling == RopeScaling::kLlama3 &&
       !(r.low_freq_factor > 0 && r.high_freq_factor > r.low_freq_factor && r.original_max_positions > 0)) {
-    return bad("llama3 scaling: expected 0 < low_freq_factor < high_freq_factor and an original length");
+    return rope_error(
+        "llama3 scaling: expected 0 < low_freq_factor < high_freq_factor and an original length");
   }
-  if (r.scaling == RopeScaling::kFactors) {
-    if (r.freq_factors.size() != static_cast<size_t>(r.rotary_dim / 2)) return bad("factors: wrong count");
-    for (const float f : r.freq_factors) {
-      if (!(f > 0) || !std::isfinite(f)) return bad("factors: expected positive numbers");
-    }
+  if (r.scaling != RopeScaling::kFactors) return {};
+  if (r.freq_factors.size() != static_cast<size_t>(r.rotary_dim / 2))
+    return rope_error("factors: wrong count");
+  for (const float f : r.freq_factors) {
+    if (!(f > 0) || !std::isfinite(f)) return rope_error("factors: expected positive numbers");
   }
   return {};
+}
+
+Status check_rope(const RopeConfig& r) {
+  if (!(r.theta > 1 && r.theta < 1e12)) {
+    return rope_error("theta: expected 1 to 1e12, got " + std::to_string(r.theta));
+  }
+  if (!(r.factor >= 1 && r.factor < 1e6)) {
+    return rope_error("factor: expected at least 1, got " + std::to_string(r.factor));
+  }
+  if (r.rotary_dim < 2 || r.rotary_dim % 2 != 0) {
+    return rope_error("dims: expected an even number, got " + std::to_string(r.rotary_dim));
+  }
+  return check_scaling(r);
 }
 
 }  // namespace

@@ -93,23 +93,23 @@ void step_attention(const ModelConfig& c, const BlockWeights& w,
 }  // namespace
 
 template <typename T>
-void prompt_block(const ModelConfig& c, const BlockWeights& w, int layer, const PromptChunk& chunk,
-                  const kernels::KvLayerView& kv, bool cache_only, Workspace& ws) {
-  if (chunk.tap != nullptr) chunk.tap->on_layer_input(layer, chunk.first, chunk.n, ws.x.data());
+void prompt_block(const ModelConfig& c, const BlockWeights& w, const PromptChunk& chunk,
+                  const PromptLayer& layer, Workspace& ws) {
+  if (chunk.tap != nullptr) chunk.tap->on_layer_input(layer.index, chunk.first, chunk.n, ws.x.data());
   T* normed = activations<T>(ws).normed.data();
   w.kv.norm(ws.x.data(), chunk.n, normed);
   w.kv.project_normed(normed, chunk.first, chunk.n, *chunk.rope, ws.k.data(), ws.v.data());
-  if (chunk.tap != nullptr) chunk.tap->on_kv(layer, chunk.first, chunk.n, ws.k.data(), ws.v.data());
-  kernels::kv_append(kv, chunk.first, chunk.n, ws.k.data(), ws.v.data());
-  if (cache_only) return;
-  prompt_attention<T>(c, w, chunk, kv, ws);
+  if (chunk.tap != nullptr) chunk.tap->on_kv(layer.index, chunk.first, chunk.n, ws.k.data(), ws.v.data());
+  kernels::kv_append(layer.kv, chunk.first, chunk.n, ws.k.data(), ws.v.data());
+  if (layer.cache_only) return;
+  prompt_attention<T>(c, w, chunk, layer.kv, ws);
   prompt_mlp<T>(c, w, chunk.n, ws);
 }
 
-template void prompt_block<bf16>(const ModelConfig&, const BlockWeights&, int, const PromptChunk&,
-                                 const kernels::KvLayerView&, bool, Workspace&);
-template void prompt_block<float>(const ModelConfig&, const BlockWeights&, int, const PromptChunk&,
-                                  const kernels::KvLayerView&, bool, Workspace&);
+template void prompt_block<bf16>(const ModelConfig&, const BlockWeights&, const PromptChunk&,
+                                 const PromptLayer&, Workspace&);
+template void prompt_block<float>(const ModelConfig&, const BlockWeights&, const PromptChunk&,
+                                  const PromptLayer&, Workspace&);
 
 void step_block(const ModelConfig& c, const BlockWeights& w, std::span<const kernels::StepAttentionRow> rows,
                 Workspace& ws) {

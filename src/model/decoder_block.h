@@ -25,12 +25,18 @@ struct PromptChunk {
   LayerTap* tap = nullptr;  // may be null
 };
 
-// Prompt arithmetic for positions [first, first + n), whose room in `kv` is reserved. T: bf16 in production,
-// float in reference. `cache_only`: K and V are all that is wanted (the last layer of a prompt, whose output
-// nobody reads).
+// One layer of a call.
+struct PromptLayer {
+  int index = 0;
+  kernels::KvLayerView kv;  // with room for the chunk
+  bool cache_only =
+      false;  // K and V are all that is wanted: the last layer of a prompt, whose output nobody reads
+};
+
+// Prompt arithmetic for positions [first, first + n). T: bf16 in production, float in reference.
 template <typename T>
-void prompt_block(const ModelConfig& c, const BlockWeights& w, int layer, const PromptChunk& chunk,
-                  const kernels::KvLayerView& kv, bool cache_only, Workspace& ws);
+void prompt_block(const ModelConfig& c, const BlockWeights& w, const PromptChunk& chunk,
+                  const PromptLayer& layer, Workspace& ws);
 
 // Step arithmetic: row r is one token at rows[r].position of the sequence that rows[r].kv views.
 // Workspace::cos and sin hold its rotation.

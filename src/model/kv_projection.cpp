@@ -54,16 +54,16 @@ void KvProjection::finish(int64_t n, const float* cos, const float* sin, float* 
 }
 
 void KvProjection::project(const float* x, int64_t first, int64_t n, const RopeTable& rope, Scratch& scratch,
-                           float* k, float* v) const {
+                           KvRows out) const {
   const size_t count = static_cast<size_t>(n) * static_cast<size_t>(width_);
   if (dtype() == DType::kBF16) {
     bf16* normed = grown(scratch.normed_bf16, count);
     norm(x, n, normed);
-    project_normed(normed, first, n, rope, k, v);
+    project_normed(normed, first, n, rope, out.k, out.v);
   } else {
     float* normed = grown(scratch.normed_f32, count);
     norm(x, n, normed);
-    project_normed(normed, first, n, rope, k, v);
+    project_normed(normed, first, n, rope, out.k, out.v);
   }
 }
 

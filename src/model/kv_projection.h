@@ -23,6 +23,12 @@ struct KvProjectionWeights {
   std::vector<float> k_norm;          // [D] or empty
 };
 
+// Where a projection writes: [n, Hk, D] f32 each, k after RoPE.
+struct KvRows {
+  float* k;
+  float* v;
+};
+
 class KvProjection {
  public:
   // Normed layer inputs of one call, grown on demand. One per calling thread.
@@ -41,9 +47,9 @@ class KvProjection {
   size_t bytes() const;
 
   // x: [n, E] f32, the residual stream before this layer's norm, at positions [first, first + n), all <
-  // rope.positions(). k, v: [n, Hk, D] f32, k after RoPE.
-  void project(const float* x, int64_t first, int64_t n, const RopeTable& rope, Scratch& scratch, float* k,
-               float* v) const;
+  // rope.positions().
+  void project(const float* x, int64_t first, int64_t n, const RopeTable& rope, Scratch& scratch,
+               KvRows out) const;
 
   // The two halves of project(), for callers that need the normed rows themselves (Q shares them).
   template <typename T>  // bf16 or float: dtype()

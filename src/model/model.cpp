@@ -76,8 +76,8 @@ Status Model::run_prompt(std::span<const TokenId> ids, Sequence& seq, const Prom
     if (stop.stop_requested())
       return {Code::kCancelled, "model: prompt stopped at layer " + std::to_string(layer)};
     const bool cache_only = !all_layers && layer + 1 == config().layers;
-    prompt_block<T>(config(), weights_.blocks[static_cast<size_t>(layer)], layer, chunk, seq.view(layer),
-                    cache_only, workspace_);
+    prompt_block<T>(config(), weights_.blocks[static_cast<size_t>(layer)], chunk,
+                    {.index = layer, .kv = seq.view(layer), .cache_only = cache_only}, workspace_);
   }
   return {};
 }

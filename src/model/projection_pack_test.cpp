@@ -30,7 +30,7 @@ class ProjectingTap : public LayerTap {
     const size_t values = static_cast<size_t>(n * p.kv_heads() * p.head_dim());
     k_.assign(values, 0);
     v_.assign(values, 0);
-    p.project(x, first, n, pack_.rope, scratch_, k_.data(), v_.data());
+    p.project(x, first, n, pack_.rope, scratch_, {k_.data(), v_.data()});
   }
   void on_kv(int, int64_t, int64_t, const float* k, const float* v) override {
     equal_ = equal_ && std::equal(k_.begin(), k_.end(), k) && std::equal(v_.begin(), v_.end(), v);
