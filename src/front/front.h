@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,8 @@ struct FrontOptions {
 };
 
 struct FrontDeps {
+  FrontDeps(RequestHandler& h, const Tokenizer& t) : handler(h), tokenizer(t) {}
+
   RequestHandler& handler;
   const Tokenizer& tokenizer;
   const ChatTemplate* chat_template = nullptr;  // null: chat is 501

@@ -80,8 +80,10 @@ void StreamReply::finish(const GenerateStats& stats) {
 void StreamReply::fail(const Status& why) {
   const ApiError error{why, {}, {}, 0};
   if (stream_.abandon()) return send_api_error(c_.responder, error, with_verdict(c_.headers, verdict_));
-  log_warn("front: stream {} ends with an error: {}", c_.id, why.to_string());
   if (gone_) return;
+  if (why.code() != Code::kCancelled) {
+    log_warn("front: stream {} ends with an error: {}", c_.id, why.to_string());
+  }
   note(stream_.write(frame(error_json(error))));
   if (!gone_) note(stream_.end());
 }
