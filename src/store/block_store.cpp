@@ -76,8 +76,7 @@ bool BlockStore::collect(const PrefixPlan& plan, KeySet& excluded, CachedPrefix&
   std::vector<BlockPtr> blocks(plan.keys.size());
   {
     MutexLock lock(mutex_);  // held first: reading one block must not push another of the plan out of memory
-    std::transform(plan.keys.begin(), plan.keys.end(), blocks.begin(),
-                   [&ram = ram_](const BlockKey& key) { return ram.find(key); });
+    for (size_t i = 0; i < blocks.size(); ++i) blocks[i] = ram_.find(plan.keys[i]);
   }
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (blocks[i] == nullptr) blocks[i] = fetch(plan.keys[i]);
@@ -197,11 +196,8 @@ Status BlockStore::check_parent(const Block& block) const {
 }
 
 bool BlockStore::make_ram_room(uint64_t bytes, uint64_t overrun_bytes) {
-  const BlockTable& table = table_;
-  const auto durable = [&table](const BlockKey& key) {
-    const BlockTable::Entry* entry = table.find(key);
-    return entry != nullptr && entry->disk == DiskState::kStored;
-  };
+  const LeafLru* files = &disk_;
+  const auto durable = [files](const BlockKey& key) { return files->contains(key); };
   for (const BlockKey& key : ram_.make_room(bytes, durable)) {
     table_.find(key)->in_ram = false;
     table_.remove_if_gone(key);
