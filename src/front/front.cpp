@@ -22,6 +22,12 @@ int64_t unix_now() {
       .count();
 }
 
+OriginPolicy origin_policy(const FrontOptions& options) {
+  OriginPolicy policy{options.allowed_hosts};
+  policy.allowed_hosts.push_back(options.http.address);
+  return policy;
+}
+
 ApiError not_found(const std::string& what) {
   return {Status(Code::kNotFound, what), {}, {}, 0};
 }
@@ -41,7 +47,7 @@ struct Front::Impl {
 
   const FrontOptions options;
   const FrontDeps deps;
-  const OriginPolicy policy{options.allowed_hosts};
+  const OriginPolicy policy = origin_policy(options);
   const int64_t created = unix_now();
   std::atomic<int> running{0};
   std::unique_ptr<HttpServer> server;  // last: its handlers use what stands above

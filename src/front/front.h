@@ -29,7 +29,7 @@ struct FrontOptions {
   FrontOptions() { http.port = kFrontPort; }
 
   HttpServerOptions http;  // address, port, TLS, limits; max_handlers is set from max_requests
-  std::vector<std::string> allowed_hosts;  // besides loopback names
+  std::vector<std::string> allowed_hosts;  // besides loopback names and http.address
   std::vector<std::string> model_names;    // the first is the canonical one, the others are aliases
   std::string token;      // of /v1/identity, /v1/projection and /stats off loopback; empty: refused there
   int max_requests = 64;  // generations at once, waiting ones included; more: 429

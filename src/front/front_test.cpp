@@ -188,6 +188,32 @@ TEST(Front, ContinuesTheFinalMessage) {
   EXPECT_EQ(test_tokenizer().decode(seen.ids, true), "user:hiassistant:yes,");
 }
 
+TEST(Front, ChatNeedsATemplate) {
+  TestFront front(says({"Hello"}), FrontOptions(), false);
+  const HttpResponse reply = front.chat();
+  EXPECT_EQ(reply.status, 501);
+  EXPECT_NE(json_of(reply)["error"]["message"].get<std::string>().find("no chat template"),
+            std::string::npos);
+  EXPECT_EQ(front.completion().status, 200);
+}
+
+TEST(Front, StartRefusesWhatCannotServe) {
+  const Tokenizer tokenizer = test_tokenizer();
+  ScriptedHandler handler(says({"Hello"}));
+  FrontDeps deps(handler, tokenizer);
+  deps.context_tokens = kTestContext;
+  FrontOptions options;
+  options.http.port = 0;
+  EXPECT_EQ(Front::start(options, deps).status().code(), Code::kInvalidArgument);  // no model name
+  options.model_names = {"tiny"};
+  options.http.address = "nowhere at all";
+  EXPECT_EQ(Front::start(options, deps).status().code(), Code::kInvalidArgument);
+  options.http.address = "127.0.0.1";
+  EXPECT_TRUE(Front::start(options, deps).ok());
+  deps.context_tokens = 1;
+  EXPECT_EQ(Front::start(options, deps).status().code(), Code::kInvalidArgument);
+}
+
 TEST(Front, PromptTooLongNamesBothNumbers) {
   TestFront front(says({"Hello"}));
   const auto prompt = [](int64_t n) { return R"(,"prompt":")" + std::string(n - 1, 'a') + "\""; };

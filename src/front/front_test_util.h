@@ -107,12 +107,13 @@ inline ScriptedHandler::Script says(std::vector<std::string> pieces,
 
 class TestFront {
  public:
-  explicit TestFront(ScriptedHandler::Script script, FrontOptions options = FrontOptions())
+  explicit TestFront(ScriptedHandler::Script script, FrontOptions options = FrontOptions(),
+                     bool with_template = true)
       : handler_(std::move(script)), client_(HttpClient::create({}).take()) {
     options.http.port = 0;
     if (options.model_names.empty()) options.model_names = {"tiny", "alias/one"};
     FrontDeps deps(handler_, tokenizer_);
-    deps.chat_template = &*template_;
+    if (with_template) deps.chat_template = &*template_;
     deps.context_tokens = kTestContext;
     deps.end_ids = tokenizer_.end_ids();
     deps.identity = Json{{"digest", "d1"}};

@@ -51,8 +51,12 @@ void refuse(HttpResponder& responder, const FrontOptions& options, const ApiErro
   send_api_error(responder, error, with_verdict(headers, refused_verdict(options, error)));
 }
 
+// Whatever limit a prompt runs into while it is rendered and tokenized, it is the prompt that is wrong.
 ApiError prompt_error(const Status& status, RequestKind kind) {
   ApiError error{status, kind == RequestKind::kChat ? "messages" : "prompt", {}, 0};
+  const std::string where = status.message().substr(0, status.message().find(':'));
+  if (where.starts_with("messages[") || where == "continue_final_message") error.param = where;
+  if (status.code() == Code::kResourceExhausted) error.http_status = 400;
   if (status.message().find("the context of") != std::string::npos) error.code = "context_length_exceeded";
   return error;
 }

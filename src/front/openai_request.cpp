@@ -148,7 +148,7 @@ void read_tools(RequestFields& f, OpenAiRequest& out) {
       f.expected("tool_choice", "\"auto\" or \"none\"", *choice);
     }
   }
-  if (tools != nullptr && offer) out.tools = *tools;
+  if (tools != nullptr && !tools->empty() && offer) out.tools = *tools;
 }
 
 void read_chat_logprobs(RequestFields& f, SamplingParams& s) {

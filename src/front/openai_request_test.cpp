@@ -72,7 +72,7 @@ const std::vector<BadRow> kBadChat = {
     {R"("chat_template_kwargs":[])", 400, "chat_template_kwargs"},
     {R"("add_generation_prompt":"yes")", 400, "add_generation_prompt"},
     {R"("continue_final_message":true,"add_generation_prompt":true)", 400, "continue_final_message"},
-    {R"("continue_final_message":true)", 400, "messages"},
+    {R"("continue_final_message":true)", 400, "continue_final_message"},
     {R"("modalities":["audio"])", 501, "modalities"},
     // The last of two equal keys counts.
     {R"("messages":[])", 400, "messages"},
@@ -192,6 +192,7 @@ TEST(OpenAiRequest, NullAndMissingMeanTheDefault) {
   const ParsedRequest none =
       parse(R"(,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"none")");
   EXPECT_TRUE(none.request.tools.is_null());
+  EXPECT_TRUE(parse(R"(,"tools":[])").request.tools.is_null());
 }
 
 }  // namespace

@@ -164,7 +164,7 @@ Json usage_json(const ReplyContext& c, const GenerateStats& stats, int64_t compl
   d["queue_s"] = stats.queue_s;
   d["prompt_s"] = stats.prompt_s;
   d["decode_s"] = stats.decode_s;
-  d["seed"] = c.sampling.seed;
+  d["seed"] = static_cast<int64_t>(c.sampling.seed);  // in the range that requests may name
   return j;
 }
 
