@@ -4,7 +4,7 @@
 # shellcheck shell=bash disable=SC2034
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
-cache=${ISTHMUS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/isthmus}
+cache=${ISTHMUS_CACHE:-$HOME/.cache/isthmus}
 jobs=$(nproc 2>/dev/null || sysctl -n hw.ncpu)
 cd "$root" || exit 1
 

@@ -1,7 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
+// The binary: `isthmus COMMAND [options]`.
 #include <cstdio>
 
-int main() {
-  std::puts("isthmus " ISTHMUS_VERSION);
-  return 0;
+#include "apps/command.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("isthmus: one engine reads the prompt, another writes the answer");
+  app.set_version_flag("--version", std::string("isthmus ") + ISTHMUS_VERSION);
+  app.require_subcommand(1);
+  const isthmus::Command commands[] = {
+      isthmus::add_up(app),  isthmus::add_serve(app),    isthmus::add_prefill(app),
+      isthmus::add_ask(app), isthmus::add_tokenize(app),
+  };
+  CLI11_PARSE(app, argc, argv);
+  for (const isthmus::Command& c : commands) {
+    if (c.app->parsed()) return c.run();
+  }
+  return 2;
 }

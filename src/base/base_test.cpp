@@ -81,6 +81,11 @@ TEST(Json, RejectsBadTextWithTheByte) {
     EXPECT_NE(r.status().message().find("body: not JSON"), std::string::npos);
   }
   EXPECT_FALSE(parse_json(std::string("{}\0junk", 7), "body").ok());
+  std::string many = "{";
+  for (int i = 0; i < 9000; ++i) many += (i ? ",\"k" : "\"k") + std::to_string(i) + "\":1";
+  many += "}";
+  EXPECT_NE(parse_json(many, "body").status().message().find("more than 8192 keys"), std::string::npos);
+  EXPECT_TRUE(parse_json_sorted(many, "body").ok());
   const std::string deep = std::string(100, '[') + std::string(100, ']');
   EXPECT_FALSE(parse_json(deep, "body").ok());
 }

@@ -50,8 +50,9 @@ void random_bytes(std::span<std::byte> out);  // cryptographic
 std::string random_hex(size_t n_bytes);       // 2n lower-case digits
 
 uint64_t xxh3_64(std::span<const std::byte> data, uint64_t seed = 0);
-uint64_t xxh3_64_of_parts(std::span<const std::span<const std::byte>> parts);  // of the parts one after the other
-std::string hex64(uint64_t v);  // 16 lower-case digits
+uint64_t xxh3_64_of_parts(
+    std::span<const std::span<const std::byte>> parts);  // of the parts one after the other
+std::string hex64(uint64_t v);                           // 16 lower-case digits
 
 inline std::span<const std::byte> as_byte_span(std::string_view s) {
   return {reinterpret_cast<const std::byte*>(s.data()), s.size()};

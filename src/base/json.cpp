@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 namespace isthmus {
 namespace {
@@ -29,21 +31,38 @@ Result<T> required(Result<std::optional<T>> found, std::string_view key, std::st
   return **found;
 }
 
+// Depth, and keys per object: an ordered object is searched from its start for each key it gets.
+template <typename J>
+struct Bounds {
+  std::string broken;
+  std::array<int, kMaxJsonDepth + 2> keys{};
+
+  bool admit(int depth, typename J::parse_event_t event) {
+    if (!broken.empty()) return false;
+    if (depth > kMaxJsonDepth) {
+      broken = "JSON nested deeper than " + std::to_string(kMaxJsonDepth);
+    } else if (event == J::parse_event_t::object_start) {
+      keys[static_cast<size_t>(depth) + 1] = 0;
+    } else if (event == J::parse_event_t::key && std::is_same_v<J, Json> &&
+               ++keys[static_cast<size_t>(depth)] > kMaxJsonKeys) {
+      broken = "JSON object with more than " + std::to_string(kMaxJsonKeys) + " keys";
+    }
+    return broken.empty();
+  }
+};
+
 template <typename J>
 Result<J> parse_bounded(std::string_view text, std::string_view where) {
   if (text.find('\0') != std::string_view::npos) {  // the library would take it for the end
     return Status(Code::kInvalidArgument, std::string(where) + ": not JSON (a NUL byte)");
   }
-  bool too_deep = false;
-  const auto limit_depth = [&too_deep](int depth, typename J::parse_event_t, J&) {
-    too_deep = too_deep || depth > kMaxJsonDepth;
-    return !too_deep;
-  };
+  Bounds<J> bounds;
   try {
-    J parsed = J::parse(text, limit_depth);
-    if (too_deep) {
-      return Status(Code::kInvalidArgument,
-                    std::string(where) + ": JSON nested deeper than " + std::to_string(kMaxJsonDepth));
+    J parsed = J::parse(text, [&bounds](int depth, typename J::parse_event_t event, J&) {
+      return bounds.admit(depth, event);
+    });
+    if (!bounds.broken.empty()) {
+      return Status(Code::kInvalidArgument, std::string(where) + ": " + bounds.broken);
     }
     return parsed;
   } catch (const typename J::parse_error& e) {

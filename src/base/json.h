@@ -17,6 +17,7 @@ namespace isthmus {
 using Json = nlohmann::ordered_json;  // keeps key order: templates and canonical forms depend on it
 
 inline constexpr int kMaxJsonDepth = 64;
+inline constexpr int kMaxJsonKeys = 8192;  // of one object; parse_json_sorted has no such limit
 
 // kInvalidArgument with `where` and the byte position. Duplicate keys: the last one wins. Refuses nesting
 // over kMaxJsonDepth.

@@ -35,7 +35,6 @@ class BridgeCounters {
   struct Values {
     uint64_t skipped = 0, complete = 0, partial = 0, salvaged = 0, declined = 0;
     uint64_t payload_bytes = 0;
-    int running = 0;
   };
   Values values() const EXCLUDES(mutex_) {
     MutexLock lock(mutex_);

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "decode/block_rows.h"
+#include "kernels/threads.h"
 
 namespace isthmus {
 namespace {
@@ -102,6 +103,7 @@ EngineStats NativeEngine::stats() const {
 }
 
 void NativeEngine::run(const std::stop_token& stop) {
+  kernels::use_threads(options_.threads);
   while (!stop.stop_requested()) {
     while (admit()) {
     }

@@ -7,7 +7,7 @@ namespace isthmus {
 
 Result<const Family*> find_family(std::string_view name) {
   std::string known;
-  for (const Family* family : {&kLlama, &kQwen2, &kQwen3}) {
+  for (const Family* family : {&kLlamaFamily, &kQwen2Family, &kQwen3Family}) {
     if (family->name == name) return family;
     known += (known.empty() ? "" : ", ") + std::string(family->name);
   }

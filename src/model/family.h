@@ -52,9 +52,9 @@ struct Family {
   bool gguf_interleaves_qk = false;
 };
 
-extern const Family kLlama;
-extern const Family kQwen2;
-extern const Family kQwen3;
+extern const Family kLlamaFamily;
+extern const Family kQwen2Family;
+extern const Family kQwen3Family;
 
 // kUnsupported, naming what is known.
 Result<const Family*> find_family(std::string_view name);

@@ -46,7 +46,7 @@ constexpr TensorName kTensors[] = {
 
 // Block: the shared decoder block (model/decoder_block.h). Weight clean-up: the order of q and k rows in GGUF
 // files.
-const Family kLlama = {.name = "llama",
+const Family kLlamaFamily = {.name = "llama",
                        .read_hf = read_hf,
                        .read_gguf = read_gguf,
                        .tensors = kTensors,

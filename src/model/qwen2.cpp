@@ -45,7 +45,7 @@ constexpr TensorName kTensors[] = {
 
 // Block: the shared decoder block (model/decoder_block.h). Weight clean-up: the order of q and k rows in GGUF
 // files.
-const Family kQwen2 = {.name = "qwen2",
+const Family kQwen2Family = {.name = "qwen2",
                        .read_hf = read_hf,
                        .read_gguf = read_gguf,
                        .tensors = kTensors,

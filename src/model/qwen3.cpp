@@ -48,7 +48,7 @@ constexpr TensorName kTensors[] = {
 
 // Block: the shared decoder block (model/decoder_block.h). Weight clean-up: the order of q and k rows in GGUF
 // files.
-const Family kQwen3 = {.name = "qwen3",
+const Family kQwen3Family = {.name = "qwen3",
                        .read_hf = read_hf,
                        .read_gguf = read_gguf,
                        .tensors = kTensors,

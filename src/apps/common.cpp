@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <cstdlib>
+
+#include "apps/command.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/process.h"
+
+namespace isthmus {
+namespace {
+
+std::filesystem::path default_cache() {
+  if (const char* set = std::getenv("ISTHMUS_CACHE"); set != nullptr && *set != '\0') return set;
+  const char* home = std::getenv("HOME");
+  return std::filesystem::path(home != nullptr ? home : ".") / ".cache" / "isthmus";
+}
+
+}  // namespace
+
+void add_common_options(CLI::App& app, CommonOptions& o) {
+  o.cache = default_cache();
+  o.model = o.cache / "models" / "smollm2-135m-instruct-q4_1.gguf";
+  app.add_option("--model", o.model, "GGUF file or Hugging Face folder")->capture_default_str();
+  app.add_option("--cache", o.cache, "folder for digests and other derived files")->capture_default_str();
+  app.add_option("--auth-token-file", o.token_file,
+                 "file with the secret both boxes hold; needed off loopback (the first line counts)");
+  app.add_option("--threads", o.threads, "compute threads; 0: all cores")->capture_default_str();
+  app.add_option("--log", o.log_level, "trace, debug, info, warn, error or off")->capture_default_str();
+}
+
+Result<std::string> read_token(const std::filesystem::path& token_file) {
+  if (token_file.empty()) return std::string();
+  ASSIGN_OR_RETURN(std::string token, read_text_file(token_file, 4096));
+  token = token.substr(0, token.find_first_of("\r\n"));
+  if (token.size() < 16) {
+    return Status(Code::kInvalidArgument, token_file.string() + ": a token has at least 16 characters");
+  }
+  return token;
+}
+
+Status prepare_process(const char* role, const CommonOptions& o) {
+  if (!init_log(role, o.log_level))
+    return {Code::kInvalidArgument, "--log: unknown level '" + o.log_level + "'"};
+  block_end_signals();
+  if (o.threads < 0 || o.threads > 1024) return {Code::kInvalidArgument, "--threads: expected 0 to 1024"};
+  return {};
+}
+
+int fail(const Status& status) {
+  std::fprintf(stderr, "isthmus: %s\n", status.message().c_str());
+  return status.code() == Code::kInvalidArgument ? 2 : 1;
+}
+
+}  // namespace isthmus

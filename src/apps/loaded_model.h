@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything a role reads from a model file or folder: the model, its tokenizer and chat template, and the
+// digests and identity that follow from them. Made once at start-up.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "flow/identity.h"
+#include "flow/plane.h"
+#include "model/model.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace isthmus {
+
+struct ModelText {
+  Tokenizer tokenizer;
+  std::optional<ChatTemplate> chat_template;
+};
+// The text side alone: `tokenize` needs no weights.
+Result<ModelText> load_text(const std::filesystem::path& path);
+
+struct LoadedModel {
+  std::string name;  // of the file or folder, without its extension
+  std::unique_ptr<Model> model;
+  Digest weights;     // all tensors
+  Digest projection;  // norm, K and V tensors and RoPE
+};
+Result<LoadedModel> load_model(const std::filesystem::path& path,
+                               const std::filesystem::path& cache_directory, const ModelOptions& options);
+
+// Identity of the native engine's cache bytes for this model with blocks of `layout`.
+Identity native_identity(const LoadedModel& m, const Tokenizer& tokenizer, const PlaneLayout& layout);
+PlaneLayout layout_of(const Model& model, int block_tokens);
+
+}  // namespace isthmus
