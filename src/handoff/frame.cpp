@@ -58,13 +58,13 @@ FrameHead frame_head(FrameType type, uint32_t sequence, const Json& json,
   return head;
 }
 
-Status write_frame(ByteStream& stream, FrameType type, uint32_t sequence, const Json& json,
-                   std::span<const ConstBytes> payload, const IoLimits& limits, uint64_t* checksum) {
-  const FrameHead head = frame_head(type, sequence, json, payload);
-  if (checksum != nullptr) *checksum = head.checksum;
+Result<uint64_t> write_frame(ByteStream& stream, FrameType type, uint32_t sequence, const FrameBody& body,
+                             const IoLimits& limits) {
+  const FrameHead head = frame_head(type, sequence, body.json, body.payload);
   std::vector<ConstBytes> parts = {head.bytes};
-  parts.insert(parts.end(), payload.begin(), payload.end());
-  return stream.write_all(parts, limits);
+  parts.insert(parts.end(), body.payload.begin(), body.payload.end());
+  TRY(stream.write_all(parts, limits));
+  return head.checksum;
 }
 
 Result<FrameSizes> parse_header(std::span<const std::byte> header, uint32_t max_payload) {

@@ -33,9 +33,13 @@ struct FrameHead {
 FrameHead frame_head(FrameType type, uint32_t sequence, const Json& json,
                      std::span<const ConstBytes> payload);
 
-// Sends one frame.
-Status write_frame(ByteStream& stream, FrameType type, uint32_t sequence, const Json& json,
-                   std::span<const ConstBytes> payload, const IoLimits& limits, uint64_t* checksum = nullptr);
+// Sends one frame; its checksum.
+struct FrameBody {
+  const Json& json;
+  std::span<const ConstBytes> payload;
+};
+Result<uint64_t> write_frame(ByteStream& stream, FrameType type, uint32_t sequence, const FrameBody& body,
+                             const IoLimits& limits);
 
 struct FrameSizes {
   FrameType type;

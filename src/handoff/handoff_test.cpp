@@ -292,7 +292,7 @@ struct RawSender {
   }
   void send(FrameType type, uint32_t sequence, const Json& json, const Bytes& payload = {}) {
     const ConstBytes parts[] = {payload};
-    EXPECT_TRUE(write_frame(*stream, type, sequence, json, parts, IoLimits::within_ms(5'000)).ok());
+    EXPECT_TRUE(write_frame(*stream, type, sequence, {json, parts}, IoLimits::within_ms(5'000)).ok());
   }
   std::unique_ptr<TcpStream> stream;
 };

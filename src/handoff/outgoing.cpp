@@ -50,9 +50,9 @@ Outgoing::~Outgoing() {
 }
 
 Status Outgoing::send(FrameType type, const Json& json, std::span<const ConstBytes> payload) {
-  uint64_t checksum = 0;
   const auto limits = IoLimits{std::chrono::steady_clock::now() + options_.ack_timeout, halt_.get_token()};
-  TRY(write_frame(*stream_, type, sequence_++, json, payload, limits, &checksum));
+  ASSIGN_OR_RETURN(const uint64_t checksum,
+                   write_frame(*stream_, type, sequence_++, {json, payload}, limits));
   checksums_.write(checksum);
   return {};
 }

@@ -84,7 +84,7 @@ class FrameLoop {
   void note(const Frame& frame) { checksums_.write(frame.checksum); }
 
   Status send(FrameType type, const Json& json) {
-    return write_frame(stream_, type, sent_++, json, {}, limits());
+    return write_frame(stream_, type, sent_++, {json, {}}, limits()).status();
   }
 
   // Blocks come strictly ascending, each in one frame or in consecutive ones of ascending planes.
