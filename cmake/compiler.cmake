@@ -8,7 +8,9 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 find_program(ISTHMUS_CCACHE ccache)
 if(ISTHMUS_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${ISTHMUS_CCACHE})
+  # Paths relative to the source folder: a second clone finds what the first one compiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=true
+                                  ${ISTHMUS_CCACHE})
 endif()
 
 add_library(isthmus_options INTERFACE)
