@@ -47,31 +47,39 @@ Result<std::string> request_body(const AskOptions& o) {
   return dump_json(body);
 }
 
+// The text that one event adds; empty when it adds none.
+std::string piece_of(const Json& choice) {
+  const auto delta = choice.find("delta");
+  if (delta == choice.end() || !delta->is_object()) return "";
+  const auto content = delta->find("content");
+  return content != delta->end() && content->is_string() ? content->get<std::string>() : "";
+}
+
+void take_choice(const Json& choice, const AskOptions& o, Answer& a) {
+  const auto reason = choice.find("finish_reason");
+  if (reason != choice.end() && reason->is_string()) a.finish_reason = *reason;
+  const std::string piece = piece_of(choice);
+  if (piece.empty()) return;
+  if (!a.first_token) a.first_token = std::chrono::steady_clock::now();
+  a.text += piece;
+  if (o.json) return;
+  std::fputs(piece.c_str(), stdout);
+  std::fflush(stdout);
+}
+
 // One SSE item of the reply.
 void take(const SseItem& item, const AskOptions& o, Answer& a) {
   if (item.kind == SseItem::Kind::kComment) {
     if (!o.json && item.data.rfind("prefill", 0) == 0) std::fprintf(stderr, "%s\n", item.data.c_str());
     return;
   }
-  if (item.data == "[DONE]") return;
   const auto event = parse_json(item.data, "reply");
-  if (!event.ok()) return;
+  if (!event.ok() || !event->is_object()) return;  // "[DONE]" too
   if (event->contains("error")) a.error = dump_json((*event)["error"]);
   if (event->contains("usage") && (*event)["usage"].is_object()) a.usage = (*event)["usage"];
-  if (!event->contains("choices") || (*event)["choices"].empty()) return;
-  const Json& choice = (*event)["choices"][0];
-  if (choice.contains("finish_reason") && choice["finish_reason"].is_string())
-    a.finish_reason = choice["finish_reason"];
-  if (!choice.contains("delta") || !choice["delta"].contains("content")) return;
-  const std::string piece =
-      choice["delta"]["content"].is_string() ? choice["delta"]["content"].get<std::string>() : "";
-  if (piece.empty()) return;
-  if (!a.first_token) a.first_token = std::chrono::steady_clock::now();
-  a.text += piece;
-  if (!o.json) {
-    std::fputs(piece.c_str(), stdout);
-    std::fflush(stdout);
-  }
+  const auto choices = event->find("choices");
+  if (choices == event->end() || !choices->is_array() || choices->empty()) return;
+  if (choices->front().is_object()) take_choice(choices->front(), o, a);
 }
 
 Result<Answer> ask(const AskOptions& o, const std::string& body) {

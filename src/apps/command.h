@@ -23,6 +23,12 @@ Command add_prefill(CLI::App& parent);
 Command add_up(CLI::App& parent);
 Command add_ask(CLI::App& parent);
 Command add_tokenize(CLI::App& parent);
+Command add_inspect(CLI::App& parent);
+Command add_verify_blocks(CLI::App& parent);
+Command add_diff_state(CLI::App& parent);
+Command add_export_projection(CLI::App& parent);
+Command add_convert(CLI::App& parent);
+Command add_doctor(CLI::App& parent);
 
 // Options that several commands share.
 struct CommonOptions {
@@ -33,6 +39,10 @@ struct CommonOptions {
   int threads = 0;
 };
 void add_common_options(CLI::App& app, CommonOptions& o);
+// Each of them alone, for tools that need no more.
+std::filesystem::path default_model();
+void add_cache_option(CLI::App& app, std::filesystem::path& cache);
+void add_token_option(CLI::App& app, std::filesystem::path& token_file);
 Result<std::string> read_token(const std::filesystem::path& token_file);  // "" without a file
 Status prepare_process(const char* role, const CommonOptions& o);         // signals, log
 

@@ -18,13 +18,25 @@ std::filesystem::path default_cache() {
 
 }  // namespace
 
-void add_common_options(CLI::App& app, CommonOptions& o) {
-  o.cache = default_cache();
-  o.model = o.cache / "models" / "smollm2-135m-instruct-q4_1.gguf";
-  app.add_option("--model", o.model, "GGUF file or Hugging Face folder")->capture_default_str();
-  app.add_option("--cache", o.cache, "folder for digests and other derived files")->capture_default_str();
-  app.add_option("--auth-token-file", o.token_file,
+std::filesystem::path default_model() {
+  return default_cache() / "models" / "smollm2-135m-instruct-q4_1.gguf";
+}
+
+void add_cache_option(CLI::App& app, std::filesystem::path& cache) {
+  cache = default_cache();
+  app.add_option("--cache", cache, "folder for digests and other derived files")->capture_default_str();
+}
+
+void add_token_option(CLI::App& app, std::filesystem::path& token_file) {
+  app.add_option("--auth-token-file", token_file,
                  "file with the secret both boxes hold; needed off loopback (the first line counts)");
+}
+
+void add_common_options(CLI::App& app, CommonOptions& o) {
+  o.model = default_model();
+  app.add_option("--model", o.model, "GGUF file or Hugging Face folder")->capture_default_str();
+  add_cache_option(app, o.cache);
+  add_token_option(app, o.token_file);
   app.add_option("--threads", o.threads, "compute threads; 0: all cores")->capture_default_str();
   app.add_option("--log", o.log_level, "trace, debug, info, warn, error or off")->capture_default_str();
 }
