@@ -56,7 +56,8 @@ Receiver::~Receiver() {
   }
   for (Connection& c : last) {
     c.thread.request_stop();
-    c.stream->close();
+    MutexLock lock(mutex_);
+    if (c.stream) c.stream->close();
   }
 }
 
@@ -132,7 +133,10 @@ void Receiver::accept_loop(const std::stop_token& stop) {
     c.stream = stream.take();
     c.thread = std::jthread([this, &c](const std::stop_token& s) {
       serve(*c.stream, s);
-      c.stream->close();
+      {
+        MutexLock own(mutex_);
+        c.stream.reset();  // its descriptors go now, the entry at the next connection
+      }
       c.done = true;
     });
   }

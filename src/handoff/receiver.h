@@ -46,7 +46,7 @@ class Receiver final : public TransferReceiver {
  private:
   class Handle;
   struct Connection {
-    std::unique_ptr<TcpStream> stream;
+    std::unique_ptr<TcpStream> stream;  // null when served; replaced under mutex_
     std::jthread thread;
     std::atomic<bool> done{false};
   };
