@@ -128,7 +128,11 @@ TransferState wait_for_transfer(IncomingTransfer& transfer, const Request& rq, c
   while (true) {
     TransferState state = transfer.wait_until(std::chrono::steady_clock::now() + kTick, rq.cancel);
     const MonotonicTime now = std::chrono::steady_clock::now();
-    if (state.ended || rq.cancel.stop_requested()) return state;
+    if (state.ended) return state;
+    if (rq.cancel.stop_requested()) {
+      transfer.fail(Status(Code::kCancelled, "the client is gone"));
+      return transfer.state();
+    }
     if (state.landed != landed) last_progress = now;
     landed = state.landed;
     if (now - last_progress > options.stall_timeout || now - start > options.total_timeout) {
@@ -180,6 +184,7 @@ Verdict verdict_of(Verdict v, const TransferSpec& spec, const TransferState& lan
     return declined(std::move(v), Status(why.code(), text));
   }
   v.verdict = fraction(landed.sealed ? "partial" : "salvage", v.bridged_tokens, v.tokens);
+  log_warn("bridge {}: {}", v.verdict, landed.error.ok() ? "sealed early" : landed.error.to_string());
   return v;
 }
 
