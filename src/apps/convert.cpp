@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // isthmus convert: a GGUF file with its weight matrices in another element type; everything else as it was.
-#include <cstdio>
+#include <algorithm>
 #include <memory>
-#include <optional>
 #include <thread>
 
 #include "apps/command.h"
@@ -72,7 +71,7 @@ Status convert_rows(const TensorView& t, DType to, int64_t first, int64_t last, 
   return {};
 }
 
-// Rows are independent: two halves on two threads is what small machines have.
+// Rows are independent: each thread takes a run of them.
 Result<Bytes> convert_tensor(const TensorView& t, DType to) {
   TRY(check_convertible(t, to));
   Bytes out(static_cast<size_t>(t.rows()) * row_bytes(to, t.row_elements()));
@@ -149,10 +148,8 @@ int run_convert(const ConvertOptions& o) {
 
 Command add_convert(CLI::App& parent) {
   auto o = std::make_shared<ConvertOptions>();
-  CLI::App* app = parent.add_subcommand(
-      "convert",
-      "write a GGUF model with its weight matrices in another type (embedding and output too; norms and "
-      "biases stay)");
+  CLI::App* app = parent.add_subcommand("convert", "write a GGUF model in another element type");
+  app->footer("Converts weight matrices, embedding and output included; norms and biases stay as they are.");
   app->add_option("--model", o->in, "the GGUF file to read")->required();
   app->add_option("--to", o->to,
                   "q4_0: smallest with fast kernels; q8_0: nearly lossless; mxfp4; bf16, f16, f32: plain")

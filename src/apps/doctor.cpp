@@ -139,9 +139,9 @@ int run_doctor(const DoctorOptions& o) {
 
 Command add_doctor(CLI::App& parent) {
   auto o = std::make_shared<DoctorOptions>();
-  CLI::App* app = parent.add_subcommand(
-      "doctor",
-      "check a running pair: reachable, same model, ports, memory; says what to do. Exit 0: all well");
+  CLI::App* app =
+      parent.add_subcommand("doctor", "check a running pair and say what to do about what is wrong");
+  app->footer("Exit 0: no check failed, 1: at least one did.");
   app->add_option("--decoder", o->decoder, "URL of `isthmus serve`")->capture_default_str();
   app->add_option("--prefill", o->prefill, "URL of the prefill engine; absent: the decoder alone is checked");
   add_token_option(*app, o->token_file);

@@ -40,10 +40,10 @@ int run_export(const ExportOptions& o) {
 Command add_export_projection(CLI::App& parent) {
   auto o = std::make_shared<ExportOptions>();
   o->model = default_model();
-  CLI::App* app = parent.add_subcommand(
-      "export-projection",
-      "write a model's projection pack (norm, K and V weights, RoPE) and print its digest. Not needed for a "
-      "bridge: prefill engines fetch the pack from the decoder themselves");
+  CLI::App* app = parent.add_subcommand("export-projection", "write a model's projection pack to a file");
+  app->footer(
+      "The pack holds what turns layer inputs into the decoder's cache (norms, K and V weights, RoPE). A\n"
+      "bridge does not need the file: prefill engines fetch the pack from the decoder themselves.");
   app->add_option("out", o->out, "the safetensors file to write")->required();
   app->add_option("--model", o->model, "GGUF file or Hugging Face folder")->capture_default_str();
   app->add_flag("--json", o->json, "one JSON object instead of text");

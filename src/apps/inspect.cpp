@@ -77,8 +77,7 @@ int run_inspect(const InspectOptions& o) {
 
 Command add_inspect(CLI::App& parent) {
   auto o = std::make_shared<InspectOptions>();
-  CLI::App* app = parent.add_subcommand(
-      "inspect", "say what a block file, store folder, model or projection pack is, and whether it is whole");
+  CLI::App* app = parent.add_subcommand("inspect", "describe a model, block file, store or projection pack");
   app->add_option("path", o->path,
                   "a block file (.isb), the folder of --store, a GGUF file, a Hugging Face folder, or a "
                   "safetensors file")

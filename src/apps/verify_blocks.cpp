@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // isthmus verify-blocks: two block files, or the blocks of two stores, plane by plane.
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <memory>
 
@@ -218,10 +217,11 @@ int run_verify(const VerifyOptions& o) {
 
 Command add_verify_blocks(CLI::App& parent) {
   auto o = std::make_shared<VerifyOptions>();
-  CLI::App* app = parent.add_subcommand(
-      "verify-blocks",
-      "compare two block files, or two store folders by file name: planes, values, metadata (all but key and "
-      "transfer). Exit 0: identical, 1: not");
+  CLI::App* app =
+      parent.add_subcommand("verify-blocks", "compare two block files, or the blocks of two stores");
+  app->footer(
+      "Compares planes value by value, and metadata (all but key and transfer). Blocks of two store folders\n"
+      "are matched by file name. Exit 0: identical, 1: not.");
   app->add_option("a", o->a, "a block file or store folder")->required();
   app->add_option("b", o->b, "what to compare it with")->required();
   app->add_flag("--rows-only", o->rows_only,
