@@ -8,8 +8,10 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
+#include "net/http_message.h"
 
 namespace isthmus {
 
@@ -45,6 +47,20 @@ void add_cache_option(CLI::App& app, std::filesystem::path& cache);
 void add_token_option(CLI::App& app, std::filesystem::path& token_file);
 Result<std::string> read_token(const std::filesystem::path& token_file);  // "" without a file
 Status prepare_process(const char* role, const CommonOptions& o);         // signals, log
+
+// Where a role listens, and what protects it.
+struct NetworkOptions {
+  std::string bind = "127.0.0.1";
+  std::vector<std::string> hosts;
+  TlsOptions tls;
+  bool insecure_lan = false;
+
+  bool loopback() const { return bind == "127.0.0.1" || bind == "localhost" || bind == "::1"; }
+};
+void add_network_options(CLI::App& app, NetworkOptions& o);
+// Off loopback a token is needed, and the user's word that the wire may be read: the handoff is not
+// encrypted.
+Status check_exposure(const NetworkOptions& o, const std::string& token);
 
 int fail(const Status& status);  // prints it, returns 1
 

@@ -59,6 +59,31 @@ Status prepare_process(const char* role, const CommonOptions& o) {
   return {};
 }
 
+void add_network_options(CLI::App& app, NetworkOptions& o) {
+  app.add_option("--bind", o.bind, "address to listen on")->capture_default_str();
+  app.add_option("--host", o.hosts,
+                 "a name under which clients reach this machine; others are refused (repeatable)")
+      ->allow_extra_args(false);
+  app.add_option("--tls-cert", o.tls.cert_file, "PEM certificate: HTTP is served over TLS");
+  app.add_option("--tls-key", o.tls.key_file, "PEM key of the certificate");
+  app.add_option("--tls-ca", o.tls.ca_file,
+                 "PEM authorities that must have signed the other side's certificate");
+  app.add_flag("--insecure-lan", o.insecure_lan,
+               "listen off loopback although finished cache crosses the network unencrypted");
+}
+
+Status check_exposure(const NetworkOptions& o, const std::string& token) {
+  if (o.loopback()) return {};
+  if (token.empty())
+    return {Code::kInvalidArgument, "--bind " + o.bind + ": off loopback, --auth-token-file is needed"};
+  if (!o.insecure_lan) {
+    return {
+        Code::kInvalidArgument,
+        "--bind " + o.bind + ": the handoff is authenticated but not encrypted; --insecure-lan accepts that"};
+  }
+  return {};
+}
+
 int fail(const Status& status) {
   std::fprintf(stderr, "isthmus: %s\n", status.message().c_str());
   return status.code() == Code::kInvalidArgument ? 2 : 1;

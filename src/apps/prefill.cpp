@@ -23,7 +23,7 @@ namespace {
 
 struct PrefillOptions {
   CommonOptions common;
-  std::string bind = "127.0.0.1";
+  NetworkOptions network;
   uint16_t port = 8000;
   std::vector<std::string> decoders;
   PromptEngineOptions engine;
@@ -32,6 +32,7 @@ struct PrefillOptions {
 
 Result<DecoderDirectoryOptions> directory_options(const PrefillOptions& o, const std::string& token) {
   DecoderDirectoryOptions d;
+  d.tls = o.network.tls;
   for (const std::string& text : o.decoders) {
     ASSIGN_OR_RETURN(Url url, parse_url(text));
     d.decoders.push_back(Peer{std::move(url), token});
@@ -42,7 +43,9 @@ Result<DecoderDirectoryOptions> directory_options(const PrefillOptions& o, const
 PrefillServerOptions server_options(const PrefillOptions& o, const std::string& token, const LoadedModel& m,
                                     const NativePromptEngine& engine, Identity producer) {
   PrefillServerOptions s;
-  s.http.address = o.bind;
+  s.http.address = o.network.bind;
+  s.http.tls = o.network.tls;
+  s.origin.allowed_hosts = o.network.hosts;
   s.http.port = o.port;
   s.auth_token = token;
   s.model = m.name;
@@ -54,6 +57,7 @@ PrefillServerOptions server_options(const PrefillOptions& o, const std::string& 
 
 Status serve_prefills(const PrefillOptions& o) {
   ASSIGN_OR_RETURN(const std::string token, read_token(o.common.token_file));
+  TRY(check_exposure(o.network, token));
   ModelOptions model_options;
   model_options.chunk_tokens = o.engine.chunk_tokens;
   ASSIGN_OR_RETURN(const LoadedModel m, load_model(o.common.model, o.common.cache, model_options));
@@ -77,7 +81,7 @@ Status serve_prefills(const PrefillOptions& o) {
                    PrefillServer::start(server_options(o, token, m, *engine, producer), handler));
   std::puts(dump_json({{"ready", true}, {"role", "prefill"}, {"port", server->port()}}).c_str());
   std::fflush(stdout);
-  log_info("prefill engine on {}:{}", o.bind, server->port());
+  log_info("prefill engine on {}:{}", o.network.bind, server->port());
   wait_for_end_signal();
   server->stop();
   return {};
@@ -98,7 +102,7 @@ Command add_prefill(CLI::App& parent) {
   app->add_option("--decoder", o->decoders,
                   "URL of a decoder that may ask for prefills; nothing is ever sent elsewhere (repeatable)")
       ->required();
-  app->add_option("--bind", o->bind, "address to listen on")->capture_default_str();
+  add_network_options(*app, o->network);
   app->add_option("--port", o->port, "port; 0: a free one")->capture_default_str();
   app->add_option("--chunk", o->engine.chunk_tokens, "prompt tokens a turn: smaller answers others sooner")
       ->check(CLI::Range(1, 65536))

@@ -71,9 +71,10 @@ Status open_bridge(const ServeOptions& o, const std::string& token, DecodeBox& b
   HttpPrefillEngineOptions p;
   ASSIGN_OR_RETURN(p.peer.url, parse_url(o.prefill_url));
   p.peer.token = token;
+  p.tls = o.network.tls;
   ASSIGN_OR_RETURN(box.prefill, HttpPrefillEngine::create(std::move(p)));
   handoff::ReceiverOptions r;
-  r.bind_address = o.bind;
+  r.bind_address = o.network.bind;
   r.port = o.handoff_port;
   r.token = token;
   r.memory_floor_bytes = o.memory_floor_mib * kMib;
@@ -92,7 +93,9 @@ BridgeOptions bridge_options(const ServeOptions& o, SourceKind mode) {
 
 FrontOptions front_options(const ServeOptions& o, const std::string& token, const DecodeBox& box) {
   FrontOptions f;
-  f.http.address = o.bind;
+  f.http.address = o.network.bind;
+  f.http.tls = o.network.tls;
+  f.allowed_hosts = o.network.hosts;
   f.http.port = o.port;
   f.model_names = {box.model.name};
   f.model_names.insert(f.model_names.end(), o.aliases.begin(), o.aliases.end());
@@ -132,9 +135,7 @@ Status open_front(const ServeOptions& o, const std::string& token, SourceKind mo
 
 Status serve(ServeOptions& o) {
   ASSIGN_OR_RETURN(const std::string token, read_token(o.common.token_file));
-  if (token.empty() && o.bind != "127.0.0.1" && o.bind != "localhost" && o.bind != "::1") {
-    return {Code::kInvalidArgument, "--bind " + o.bind + ": off loopback, --auth-token-file is needed"};
-  }
+  TRY(check_exposure(o.network, token));
   ASSIGN_OR_RETURN(const SourceKind mode, parse_source_kind(o.capture));
   DecodeBox box;
   TRY(load(o, box));
@@ -148,7 +149,7 @@ Status serve(ServeOptions& o) {
   if (box.receiver) ready["handoff_port"] = box.receiver->port();
   std::puts(dump_json(ready).c_str());
   std::fflush(stdout);
-  log_info("{} on http://{}:{}{}", box.model.name, o.bind, box.front->port(),
+  log_info("{} on http://{}:{}{}", box.model.name, o.network.bind, box.front->port(),
            o.prefill_url.empty() ? "" : ", prefill engine " + o.prefill_url);
   wait_for_end_signal();
   box.front->stop();

@@ -5,7 +5,7 @@ namespace isthmus {
 namespace {
 
 void add_front_options(CLI::App& app, ServeOptions& o) {
-  app.add_option("--bind", o.bind, "address to listen on")->capture_default_str();
+  add_network_options(app, o.network);
   app.add_option("--port", o.port, "port of the OpenAI API; 0: a free one")->capture_default_str();
   app.add_option("--alias", o.aliases, "another name that requests may use for the model (repeatable)")
       ->allow_extra_args(false);

@@ -14,7 +14,7 @@ namespace isthmus {
 
 struct ServeOptions {
   CommonOptions common;
-  std::string bind = "127.0.0.1";
+  NetworkOptions network;
   uint16_t port = 8012;
   std::vector<std::string> aliases;
   double temperature = 0.7;

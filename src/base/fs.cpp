@@ -121,9 +121,10 @@ Result<Bytes> PosixFs::read_file(const std::filesystem::path& path) {
   if (!fd.valid()) return io_error("open", path);
   struct stat st {};
   if (::fstat(fd.get(), &st) != 0) return io_error("stat", path);
-  Bytes bytes(static_cast<size_t>(st.st_size));
+  Bytes bytes(static_cast<size_t>(st.st_size) + 1);  // one more: the read that finds the end; pipes have size 0
   size_t done = 0;
-  while (done < bytes.size()) {
+  while (true) {
+    if (done == bytes.size()) bytes.resize(2 * bytes.size() + 4096);
     const ssize_t n = ::read(fd.get(), bytes.data() + done, bytes.size() - done);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return io_error("read", path);
