@@ -46,6 +46,7 @@ PrefillServerOptions server_options(const PrefillOptions& o, const std::string& 
   s.http.address = o.network.bind;
   s.http.tls = o.network.tls;
   s.origin.allowed_hosts = o.network.hosts;
+  s.origin.allowed_hosts.push_back(o.network.bind);
   s.http.port = o.port;
   s.auth_token = token;
   s.model = m.name;
