@@ -121,7 +121,8 @@ Result<Bytes> PosixFs::read_file(const std::filesystem::path& path) {
   if (!fd.valid()) return io_error("open", path);
   struct stat st {};
   if (::fstat(fd.get(), &st) != 0) return io_error("stat", path);
-  Bytes bytes(static_cast<size_t>(st.st_size) + 1);  // one more: the read that finds the end; pipes have size 0
+  Bytes bytes(static_cast<size_t>(st.st_size) +
+              1);  // one more: the read that finds the end; pipes have size 0
   size_t done = 0;
   while (true) {
     if (done == bytes.size()) bytes.resize(2 * bytes.size() + 4096);

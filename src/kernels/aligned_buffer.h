@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scratch memory of kernels: cache-line aligned, grows and never shrinks, contents undefined after growing. Owned by one call at a
-// time (usually thread_local to the calling thread and lent to its team). Not a container.
+// Scratch memory of kernels: cache-line aligned, grows and never shrinks, contents undefined after growing.
+// Owned by one call at a time (usually thread_local to the calling thread and lent to its team). Not a
+// container.
 #pragma once
 
 #include <cstddef>

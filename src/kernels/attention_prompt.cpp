@@ -21,22 +21,23 @@ void kv_append(const KvLayerView& kv, int64_t first, int64_t n, const float* k, 
   scalar::kv_append(kv, first, n, k, v);
 }
 
-void attention_prompt(const KvLayerView& kv, const AttentionShape& shape, const bf16* q, int64_t first, int64_t n,
-                      bf16* out) {
+void attention_prompt(const KvLayerView& kv, const AttentionShape& shape, const bf16* q, int64_t first,
+                      int64_t n, bf16* out) {
   scalar::attention_prompt(kv, shape, q, first, n, out);
 }
-void attention_prompt(const KvLayerView& kv, const AttentionShape& shape, const float* q, int64_t first, int64_t n,
-                      float* out) {
+void attention_prompt(const KvLayerView& kv, const AttentionShape& shape, const float* q, int64_t first,
+                      int64_t n, float* out) {
   scalar::attention_prompt(kv, shape, q, first, n, out);
 }
 
 #else
 namespace {
 
-// Tiles packed at a time: 1,024 keys of one head (256 KiB at D = 64) stay in a core's second-level cache while all rows pass by,
-// and scratch does not grow with the context.
+// Tiles packed at a time: 1,024 keys of one head (256 KiB at D = 64) stay in a core's second-level cache
+// while all rows pass by, and scratch does not grow with the context.
 constexpr int64_t kSegmentTiles = 16;
-constexpr int kItemRows = 192;  // rows of one work item: their accumulators stay in the second-level cache too
+constexpr int kItemRows =
+    192;  // rows of one work item: their accumulators stay in the second-level cache too
 // Work worth waking the team for: tens of microseconds.
 constexpr int64_t kPackedPerFork = 64 * 1024;
 constexpr int64_t kProductsPerFork = 1024 * 1024;
@@ -47,8 +48,8 @@ struct Workspace {
   AlignedBuffer<std::byte> q;
 };
 
-// Rows [first_row, first_row + count) of one KV head (row = (position - first) * group + head in group), all in one 64-aligned
-// block of positions, so that they share their last tile.
+// Rows [first_row, first_row + count) of one KV head (row = (position - first) * group + head in group), all
+// in one 64-aligned block of positions, so that they share their last tile.
 struct Item {
   int head = 0;
   int64_t first_row = 0;
@@ -70,7 +71,9 @@ struct Call {
   int64_t key_lanes, value_lanes;
 
   int64_t state_row(const Item& item) const { return item.head * n * group + item.first_row; }
-  int64_t slot(int head, int64_t tile, int64_t segment) const { return head * kSegmentTiles + tile - segment; }
+  int64_t slot(int head, int64_t tile, int64_t segment) const {
+    return head * kSegmentTiles + tile - segment;
+  }
 };
 
 template <typename T>
@@ -122,8 +125,8 @@ void finish_item(const Call<T>& c, const Item& item) {
   for (int i = 0; i < item.count; ++i) {
     const int64_t row = item.first_row + i;
     const int64_t head = static_cast<int64_t>(item.head) * c.group + row % c.group;
-    finish_row(c.work.acc.ensure(0) + (state + i) * c.padded, c.work.sum.ensure(0) + (state + i) * kSumLanes, dim,
-               c.out + (row / c.group * c.shape.heads + head) * dim);
+    finish_row(c.work.acc.ensure(0) + (state + i) * c.padded, c.work.sum.ensure(0) + (state + i) * kSumLanes,
+               dim, c.out + (row / c.group * c.shape.heads + head) * dim);
   }
 }
 
@@ -148,19 +151,29 @@ void run_item(const Call<T>& c, const Item& item, int64_t segment) {
   rows.window = c.shape.window;
   for (int64_t tile = from; tile <= to; ++tile) {
     const int64_t slot = c.slot(item.head, tile, segment);
-    fold_tile(rows, {c.work.keys.ensure(0) + slot * c.key_lanes, c.work.values.ensure(0) + slot * c.value_lanes,
-                     tile * kPageTokens});
+    fold_tile(rows, {c.work.keys.ensure(0) + slot * c.key_lanes,
+                     c.work.values.ensure(0) + slot * c.value_lanes, tile * kPageTokens});
   }
   if (to == item.last_tile) finish_item(c, item);
 }
 
 template <typename T>
-void attend(const KvLayerView& kv, const AttentionShape& shape, const T* q, int64_t first, int64_t n, T* out) {
+void attend(const KvLayerView& kv, const AttentionShape& shape, const T* q, int64_t first, int64_t n,
+            T* out) {
   constexpr bool kIsBf16 = sizeof(T) == sizeof(bf16);
   static thread_local Workspace work;
   const int64_t rows = n * shape.heads;
-  const Call<T> c{kv, shape, q, first, n, out, work, shape.heads / kv.kv_heads, padded_dim(kv.head_dim),
-                  packed_key_lanes(kv.head_dim, kIsBf16), packed_value_lanes(kv.head_dim, kIsBf16)};
+  const Call<T> c{kv,
+                  shape,
+                  q,
+                  first,
+                  n,
+                  out,
+                  work,
+                  shape.heads / kv.kv_heads,
+                  padded_dim(kv.head_dim),
+                  packed_key_lanes(kv.head_dim, kIsBf16),
+                  packed_value_lanes(kv.head_dim, kIsBf16)};
   work.keys.ensure(static_cast<size_t>(kv.kv_heads * kSegmentTiles * c.key_lanes));
   work.values.ensure(static_cast<size_t>(kv.kv_heads * kSegmentTiles * c.value_lanes));
   work.acc.ensure(static_cast<size_t>(rows * c.padded));
@@ -170,7 +183,8 @@ void attend(const KvLayerView& kv, const AttentionShape& shape, const T* q, int6
 
   const std::vector<Item> items = make_items(c);
   const int64_t last = (first + n - 1) / kPageTokens;
-  for (int64_t segment = first_visible(shape, first) / kPageTokens; segment <= last; segment += kSegmentTiles) {
+  for (int64_t segment = first_visible(shape, first) / kPageTokens; segment <= last;
+       segment += kSegmentTiles) {
     const int64_t tiles = std::min(kSegmentTiles, last - segment + 1);
     const int64_t values = tiles * kPageTokens * kv.head_dim;
     parallel_items(kv.kv_heads * tiles, kv.kv_heads * values, kPackedPerFork, [&](int64_t i) {
@@ -197,15 +211,15 @@ void kv_append(const KvLayerView& kv, int64_t first, int64_t n, const float* k, 
   for (int64_t r = 0; r < n; ++r) append_row(kv, first + r, k + r * width, v + r * width);
 }
 
-void attention_prompt(const KvLayerView& kv, const AttentionShape& shape, const bf16* q, int64_t first, int64_t n,
-                      bf16* out) {
+void attention_prompt(const KvLayerView& kv, const AttentionShape& shape, const bf16* q, int64_t first,
+                      int64_t n, bf16* out) {
   ISTHMUS_CHECK(kv.dtype == DType::kBF16);
   if (active_rung() == Rung::kScalar) return scalar::attention_prompt(kv, shape, q, first, n, out);
   if (n > 0) attend(kv, shape, q, first, n, out);
 }
 
-void attention_prompt(const KvLayerView& kv, const AttentionShape& shape, const float* q, int64_t first, int64_t n,
-                      float* out) {
+void attention_prompt(const KvLayerView& kv, const AttentionShape& shape, const float* q, int64_t first,
+                      int64_t n, float* out) {
   ISTHMUS_CHECK(kv.dtype == DType::kF32);
   if (active_rung() == Rung::kScalar) return scalar::attention_prompt(kv, shape, q, first, n, out);
   if (n > 0) attend(kv, shape, q, first, n, out);

@@ -15,7 +15,8 @@ struct Case {
   int64_t tokens;
 };
 
-// The largest relative distance (of the largest |v| in sight) that rounding weights and outputs to bf16 explains: 2^-8 for each.
+// The largest relative distance (of the largest |v| in sight) that rounding weights and outputs to bf16
+// explains: 2^-8 for each.
 constexpr double kBf16Bound = 0x1p-7;
 constexpr double kF32Bound = 4e-6;
 
@@ -33,7 +34,8 @@ class Cache {
       while (used[page]) page = static_cast<int32_t>((page + 1) % pages);
       used[page] = true;
     }
-    view_ = {bytes_.data(), page_bytes, table_.data(), c.kv_heads, c.dim, sizeof(T) == 2 ? DType::kBF16 : DType::kF32};
+    view_ = {bytes_.data(), page_bytes, table_.data(),
+             c.kv_heads,    c.dim,      sizeof(T) == 2 ? DType::kBF16 : DType::kF32};
     k_ = random_floats(c.tokens * c.kv_heads * c.dim, seed);
     v_ = random_floats(c.tokens * c.kv_heads * c.dim, seed + 1);
   }
@@ -51,8 +53,12 @@ class Cache {
   std::vector<float> k_, v_;
 };
 
-double number(bf16 v) { return to_float(v); }
-double number(float v) { return v; }
+double number(bf16 v) {
+  return to_float(v);
+}
+double number(float v) {
+  return v;
+}
 
 template <typename T>
 double score(const Case& c, const KvLayerView& kv, const T* q, int head, int64_t key) {
@@ -81,8 +87,10 @@ std::vector<double> reference(const Case& c, const KvLayerView& kv, const T* q, 
 
 template <typename T>
 std::vector<T> convert(const std::vector<float>& in) {
-  if constexpr (std::is_same_v<T, bf16>) return to_bf16s(in);
-  else return in;
+  if constexpr (std::is_same_v<T, bf16>)
+    return to_bf16s(in);
+  else
+    return in;
 }
 
 AttentionShape shape_of(const Case& c) {
@@ -115,16 +123,19 @@ void expect_formula(const Case& c, double bound) {
   for (int64_t r = 0; r < c.tokens; r += 1 + c.tokens / 37) {
     for (int h = 0; h < c.heads; ++h) {
       const int64_t at = r * row + h * c.dim;
-      const std::vector<double> want = reference(c, cache.view(), q.data() + at, h / (c.heads / c.kv_heads), r);
-      for (int d = 0; d < c.dim; ++d) ASSERT_NEAR(number(got[at + d]), want[d], bound * 4) << r << "," << h << "," << d;
+      const std::vector<double> want =
+          reference(c, cache.view(), q.data() + at, h / (c.heads / c.kv_heads), r);
+      for (int d = 0; d < c.dim; ++d)
+        ASSERT_NEAR(number(got[at + d]), want[d], bound * 4) << r << "," << h << "," << d;
     }
   }
 }
 
 const Case kCases[] = {
-    {1, 1, 8, 0, 1},      {1, 1, 8, 0, 70},      {9, 3, 64, 0, 200},  {4, 4, 24, 0, 130}, {8, 1, 72, 0, 150},
-    {5, 1, 80, 0, 65},    {2, 1, 128, 0, 140},   {4, 1, 256, 0, 129}, {2, 2, 64, 1, 100}, {3, 1, 64, 17, 300},
-    {9, 3, 64, 100, 400}, {4, 1, 256, 64, 200},  {2, 1, 16, 0, 1300}, {7, 1, 16, 63, 260}, {2, 1, 40, 512, 1500},
+    {1, 1, 8, 0, 1},     {1, 1, 8, 0, 70},    {9, 3, 64, 0, 200},    {4, 4, 24, 0, 130},
+    {8, 1, 72, 0, 150},  {5, 1, 80, 0, 65},   {2, 1, 128, 0, 140},   {4, 1, 256, 0, 129},
+    {2, 2, 64, 1, 100},  {3, 1, 64, 17, 300}, {9, 3, 64, 100, 400},  {4, 1, 256, 64, 200},
+    {2, 1, 16, 0, 1300}, {7, 1, 16, 63, 260}, {2, 1, 40, 512, 1500},
 };
 
 class PromptAttentionTest : public RungTest {};
@@ -132,14 +143,16 @@ INSTANTIATE_FOR_RUNGS(PromptAttentionTest);
 
 TEST_P(PromptAttentionTest, Bf16IsTheFormula) {
   for (const Case& c : kCases) {
-    SCOPED_TRACE(testing::Message() << c.heads << "/" << c.kv_heads << " x " << c.dim << ", window " << c.window);
+    SCOPED_TRACE(testing::Message() << c.heads << "/" << c.kv_heads << " x " << c.dim << ", window "
+                                    << c.window);
     expect_formula<bf16>(c, kBf16Bound);
   }
 }
 
 TEST_P(PromptAttentionTest, F32IsTheFormula) {
   for (const Case& c : kCases) {
-    SCOPED_TRACE(testing::Message() << c.heads << "/" << c.kv_heads << " x " << c.dim << ", window " << c.window);
+    SCOPED_TRACE(testing::Message() << c.heads << "/" << c.kv_heads << " x " << c.dim << ", window "
+                                    << c.window);
     expect_formula<float>(c, kF32Bound);
   }
 }
@@ -171,7 +184,8 @@ void expect_same_for_all_plans(const Case& c) {
 }
 
 TEST_P(PromptAttentionTest, BitsDependOnNeitherChunksNorThreads) {
-  for (const Case& c : {Case{9, 3, 64, 0, 700}, {3, 1, 24, 100, 300}, {2, 2, 80, 0, 150}, {4, 1, 64, 64, 260}}) {
+  for (const Case& c :
+       {Case{9, 3, 64, 0, 700}, {3, 1, 24, 100, 300}, {2, 2, 80, 0, 150}, {4, 1, 64, 64, 260}}) {
     SCOPED_TRACE(testing::Message() << c.dim << ", window " << c.window);
     if (GetParam() == Rung::kScalar && c.tokens > 300) continue;  // the twin has no blocks to get wrong
     expect_same_for_all_plans<bf16>(c);
@@ -198,8 +212,10 @@ TEST_P(PromptAttentionTest, AppendWritesOnlyItsRows) {
       for (int d = 0; d < c.dim; ++d) {
         const bf16 k = k_rows<bf16>(cache.view(), token / kPageTokens, head)[at + d];
         const bf16 v = v_rows<bf16>(cache.view(), token / kPageTokens, head)[at + d];
-        EXPECT_EQ(k.bits, written ? k_rows<bf16>(all.view(), token / kPageTokens, head)[at + d].bits : 0xffff);
-        EXPECT_EQ(v.bits, written ? v_rows<bf16>(all.view(), token / kPageTokens, head)[at + d].bits : 0xffff);
+        EXPECT_EQ(k.bits,
+                  written ? k_rows<bf16>(all.view(), token / kPageTokens, head)[at + d].bits : 0xffff);
+        EXPECT_EQ(v.bits,
+                  written ? v_rows<bf16>(all.view(), token / kPageTokens, head)[at + d].bits : 0xffff);
       }
     }
   }

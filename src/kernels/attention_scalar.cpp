@@ -13,10 +13,18 @@ namespace {
 // Below every score, yet finite: the difference of two such maxima is 0, not NaN.
 constexpr float kNoScore = -3.0e38f;
 
-float value(float v) { return v; }
-float value(bf16 v) { return to_float(v); }
-void store(float v, float* y) { *y = v; }
-void store(float v, bf16* y) { *y = to_bf16(v); }
+float value(float v) {
+  return v;
+}
+float value(bf16 v) {
+  return to_float(v);
+}
+void store(float v, float* y) {
+  *y = v;
+}
+void store(float v, bf16* y) {
+  *y = to_bf16(v);
+}
 
 template <typename T>
 float rounded_weight(float p) {
@@ -68,7 +76,8 @@ void fold_page(const T* q, const Page<T>& page, int dim, float scale, Running& r
 }
 
 template <typename T>
-void attend(const KvLayerView& kv, const AttentionShape& shape, const T* q, int64_t first, int64_t n, T* out) {
+void attend(const KvLayerView& kv, const AttentionShape& shape, const T* q, int64_t first, int64_t n,
+            T* out) {
   const int dim = kv.head_dim;
   const int group = shape.heads / kv.kv_heads;
   const float scale = shape.scale * ExpConstants::kLog2e;
@@ -114,14 +123,14 @@ void kv_append(const KvLayerView& kv, int64_t first, int64_t n, const float* k, 
   kv.dtype == DType::kF32 ? append<float>(kv, first, n, k, v) : append<bf16>(kv, first, n, k, v);
 }
 
-void attention_prompt(const KvLayerView& kv, const AttentionShape& shape, const bf16* q, int64_t first, int64_t n,
-                      bf16* out) {
+void attention_prompt(const KvLayerView& kv, const AttentionShape& shape, const bf16* q, int64_t first,
+                      int64_t n, bf16* out) {
   ISTHMUS_CHECK(kv.dtype == DType::kBF16);
   attend(kv, shape, q, first, n, out);
 }
 
-void attention_prompt(const KvLayerView& kv, const AttentionShape& shape, const float* q, int64_t first, int64_t n,
-                      float* out) {
+void attention_prompt(const KvLayerView& kv, const AttentionShape& shape, const float* q, int64_t first,
+                      int64_t n, float* out) {
   ISTHMUS_CHECK(kv.dtype == DType::kF32);
   attend(kv, shape, q, first, n, out);
 }

@@ -18,9 +18,11 @@ const std::byte* cache_row(const KvLayerView& kv, int kv_head, int64_t token, bo
   const int64_t page = token / kPageTokens;
   const std::byte* rows;
   if (kv.dtype == DType::kF32) {
-    rows = reinterpret_cast<const std::byte*>(value ? v_rows<float>(kv, page, kv_head) : k_rows<float>(kv, page, kv_head));
+    rows = reinterpret_cast<const std::byte*>(value ? v_rows<float>(kv, page, kv_head)
+                                                    : k_rows<float>(kv, page, kv_head));
   } else {
-    rows = reinterpret_cast<const std::byte*>(value ? v_rows<bf16>(kv, page, kv_head) : k_rows<bf16>(kv, page, kv_head));
+    rows = reinterpret_cast<const std::byte*>(value ? v_rows<bf16>(kv, page, kv_head)
+                                                    : k_rows<bf16>(kv, page, kv_head));
   }
   return rows + static_cast<size_t>(token % kPageTokens) * row_bytes;
 }

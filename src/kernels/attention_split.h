@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One work item of attention_step: the query heads of one KV head over one split of one row's context. Private to src/kernels.
-// The scalar twin defines the bits. Within a split, in f32:
-//   score(key)  16 partial sums; chunk c of 32 values adds fma(K[32c + 2j], q[32c + 2j]) then fma(K[32c + 2j + 1], ...) to sum j;
+// One work item of attention_step: the query heads of one KV head over one split of one row's context.
+// Private to src/kernels. The scalar twin defines the bits. Within a split, in f32:
+//   score(key)  16 partial sums; chunk c of 32 values adds fma(K[32c + 2j], q[32c + 2j]) then fma(K[32c + 2j
+//   + 1], ...) to sum j;
 //               reduce_16; times scale
-//   weight      exp_scalar(score - largest score of the split); their sum: partial sum j over keys = j mod 16, then reduce_16
-//   out[d]      fma(weight, V[key][d]) over ascending keys, not normalized
+//   weight      exp_scalar(score - largest score of the split); their sum: partial sum j over keys = j mod
+//   16, then reduce_16 out[d]      fma(weight, V[key][d]) over ascending keys, not normalized
 // Splits are combined in ascending order, products and sums rounded apart.
 #pragma once
 
@@ -14,19 +15,19 @@
 
 namespace isthmus::kernels {
 
-// Splits start at multiples of this position: a row's bits do not depend on threads or neighbours. 4 pages: long enough to
-// amortize the combination, short enough to balance few heads over few cores.
+// Splits start at multiples of this position: a row's bits do not depend on threads or neighbours. 4 pages:
+// long enough to amortize the combination, short enough to balance few heads over few cores.
 inline constexpr int64_t kSplitTokens = 256;
 
 struct AttentionSplit {
   const KvLayerView* kv = nullptr;
   const float* q = nullptr;  // [group, D]
   int kv_head = 0;
-  int group = 0;             // query heads of this KV head
-  int64_t begin = 0;         // keys [begin, end), within one split
+  int group = 0;      // query heads of this KV head
+  int64_t begin = 0;  // keys [begin, end), within one split
   int64_t end = 0;
   float scale = 0;
-  float* out = nullptr;      // [group, D + 2]: D sums, largest score, sum of weights
+  float* out = nullptr;  // [group, D + 2]: D sums, largest score, sum of weights
 };
 
 // The fixed order in which 16 partial sums become one.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SIMD form of attention_split.cpp, bit for bit: bf16 caches whose head size is a multiple of 32; the twin takes the rest. Up to
-// four query heads share each K and V row in registers. bf16 is expanded to f32 rather than multiplied as bf16: scores keep the
-// f32 query's accuracy, and memory is the limit either way.
+// SIMD form of attention_split.cpp, bit for bit: bf16 caches whose head size is a multiple of 32; the twin
+// takes the rest. Up to four query heads share each K and V row in registers. bf16 is expanded to f32 rather
+// than multiplied as bf16: scores keep the f32 query's accuracy, and memory is the limit either way.
 #ifndef ISTHMUS_COMPUTE_SERIAL
 #include <algorithm>
 #include <limits>
@@ -23,8 +23,12 @@ namespace {
 
 #if ISTHMUS_SCALAR_PASS
 
-void split_all(const AttentionSplit& split) { scalar::attention_split(split); }
-void combine_all(const SplitPartials& partials, float* out) { scalar::combine_splits(partials, out); }
+void split_all(const AttentionSplit& split) {
+  scalar::attention_split(split);
+}
+void combine_all(const SplitPartials& partials, float* out) {
+  scalar::combine_splits(partials, out);
+}
 
 #else
 
@@ -32,15 +36,16 @@ using DF = hn::CappedTag<float, 16>;
 using DU = hn::RebindToUnsigned<DF>;
 using VF = hn::Vec<DF>;
 constexpr int kWidth = static_cast<int>(hn::MaxLanes(DF()));
-constexpr int kParts = 16 / kWidth;               // registers that hold 16 partial sums
-constexpr int kHalves = kParts == 4 ? 2 : 1;      // registers that hold 8
-constexpr int kMaxHeads = 4;                      // that share a row
+constexpr int kParts = 16 / kWidth;           // registers that hold 16 partial sums
+constexpr int kHalves = kParts == 4 ? 2 : 1;  // registers that hold 8
+constexpr int kMaxHeads = 4;                  // that share a row
 constexpr int kMaxDim = 512;
 constexpr int kChunk = 32;
 
 struct Work {
-  alignas(64) float q[kMaxHeads][kMaxDim];               // per chunk: 16 even values, 16 odd values
-  alignas(64) float weights[kMaxHeads][kSplitTokens];  // scores, then weights; index: position - split's start
+  alignas(64) float q[kMaxHeads][kMaxDim];  // per chunk: 16 even values, 16 odd values
+  alignas(
+      64) float weights[kMaxHeads][kSplitTokens];  // scores, then weights; index: position - split's start
 };
 
 // 32 consecutive bf16 of a row as even and odd values, part p.
@@ -101,7 +106,8 @@ HWY_INLINE Eights<kHeads> eight_sums(const Work& work, const bf16* keys, int64_t
   for (int h = 0; h < kHeads; ++h) {
 #if HWY_TARGET == HWY_AVX3
     const DF d;
-    out.v[h][0] = hn::Add(hn::ConcatLowerLower(d, b[h][0], a[h][0]), hn::ConcatUpperUpper(d, b[h][0], a[h][0]));
+    out.v[h][0] =
+        hn::Add(hn::ConcatLowerLower(d, b[h][0], a[h][0]), hn::ConcatUpperUpper(d, b[h][0], a[h][0]));
 #else
     HWY_UNROLL(2)
     for (int i = 0; i < kHalves; ++i) out.v[h][i] = hn::Add(a[h][i], a[h][i + kParts / 2]);
@@ -114,7 +120,8 @@ HWY_INLINE Eights<kHeads> eight_sums(const Work& work, const bf16* keys, int64_t
 HWY_INLINE VF add_pairs(VF x, VF y) {
   const hn::Repartition<double, DF> dd;
   const auto a = hn::BitCast(dd, x), b = hn::BitCast(dd, y);
-  return hn::Add(hn::BitCast(DF(), hn::InterleaveLower(dd, a, b)), hn::BitCast(DF(), hn::InterleaveUpper(dd, a, b)));
+  return hn::Add(hn::BitCast(DF(), hn::InterleaveLower(dd, a, b)),
+                 hn::BitCast(DF(), hn::InterleaveUpper(dd, a, b)));
 }
 
 // In each 128-bit block: x0 + x1, y0 + y1, x2 + x3, y2 + y3.
@@ -138,14 +145,16 @@ HWY_INLINE Eights<kHeads> four_keys(const Work& work, const bf16* keys, int64_t 
   HWY_UNROLL(4)
   for (int h = 0; h < kHeads; ++h) {
     HWY_UNROLL(2)
-    for (int i = 0; i < kHalves; ++i) out.v[h][i] = add_neighbours(even.v[h][i], add_pairs(b.v[h][i], d.v[h][i]));
+    for (int i = 0; i < kHalves; ++i)
+      out.v[h][i] = add_neighbours(even.v[h][i], add_pairs(b.v[h][i], d.v[h][i]));
   }
   return out;
 }
 
 // Scores of kWidth consecutive keys, one a lane, not yet scaled.
 template <int kHeads>
-HWY_INLINE void key_scores(const Work& work, const bf16* keys, int64_t stride, int chunks, VF (&score)[kHeads]) {
+HWY_INLINE void key_scores(const Work& work, const bf16* keys, int64_t stride, int chunks,
+                           VF (&score)[kHeads]) {
   const Eights<kHeads> x = four_keys<kHeads>(work, keys, stride, chunks);
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
   const Eights<kHeads> y = four_keys<kHeads>(work, keys + 4 * stride, stride, chunks);
@@ -154,10 +163,12 @@ HWY_INLINE void key_scores(const Work& work, const bf16* keys, int64_t stride, i
   for (int h = 0; h < kHeads; ++h) {
 #if HWY_TARGET == HWY_AVX3
     const VF u = x.v[h][0], v = y.v[h][0];
-    score[h] = hn::Add(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(v), u), hn::OddEvenBlocks(v, hn::SwapAdjacentBlocks(u)));
+    score[h] = hn::Add(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(v), u),
+                       hn::OddEvenBlocks(v, hn::SwapAdjacentBlocks(u)));
 #elif HWY_TARGET == HWY_AVX2
     const DF d;
-    score[h] = hn::Add(hn::ConcatLowerLower(d, y.v[h][0], x.v[h][0]), hn::ConcatUpperUpper(d, y.v[h][0], x.v[h][0]));
+    score[h] =
+        hn::Add(hn::ConcatLowerLower(d, y.v[h][0], x.v[h][0]), hn::ConcatUpperUpper(d, y.v[h][0], x.v[h][0]));
 #else
     score[h] = hn::Add(x.v[h][0], x.v[h][kHalves - 1]);
 #endif
@@ -171,12 +182,14 @@ HWY_INLINE void score_split(const AttentionSplit& s, Work& work) {
   const int chunks = kChunks != 0 ? kChunks : static_cast<int>(dim / kChunk);
   const int64_t start = s.begin / kSplitTokens * kSplitTokens;
   const VF scale = hn::Set(DF(), s.scale), nothing = hn::Set(DF(), -std::numeric_limits<float>::infinity());
-  const VF first = hn::Set(DF(), static_cast<float>(s.begin - start)), last = hn::Set(DF(), static_cast<float>(s.end - start));
+  const VF first = hn::Set(DF(), static_cast<float>(s.begin - start)),
+           last = hn::Set(DF(), static_cast<float>(s.end - start));
   for (int64_t t = s.begin / kWidth * kWidth; t < s.end; t += kWidth) {
     const bf16* keys = k_rows<bf16>(*s.kv, t / kPageTokens, s.kv_head) + t % kPageTokens * dim;
     if (t + kAheadTokens < s.end) {
       const int64_t ahead = t + kAheadTokens;
-      prefetch(k_rows<bf16>(*s.kv, ahead / kPageTokens, s.kv_head) + ahead % kPageTokens * dim, kWidth * dim * 2);
+      prefetch(k_rows<bf16>(*s.kv, ahead / kPageTokens, s.kv_head) + ahead % kPageTokens * dim,
+               kWidth * dim * 2);
     }
     VF score[kHeads];
     key_scores<kHeads>(work, keys, dim, chunks, score);
@@ -227,10 +240,12 @@ HWY_INLINE void weigh_values(const AttentionSplit& s, const Work& work, int chun
     for (int i = 0; i < kRegisters; ++i) even[h][i] = odd[h][i] = hn::Zero(DF());
   }
   for (int64_t t = s.begin; t < s.end;) {
-    const bf16* row = v_rows<bf16>(*s.kv, t / kPageTokens, s.kv_head) + t % kPageTokens * dim + kChunk * chunk;
+    const bf16* row =
+        v_rows<bf16>(*s.kv, t / kPageTokens, s.kv_head) + t % kPageTokens * dim + kChunk * chunk;
     const int64_t page_end = std::min(s.end, (t / kPageTokens + 1) * kPageTokens);
     // The team's items go from KV head to KV head: the next item's K rows.
-    const bf16* next = k_rows<bf16>(*s.kv, t / kPageTokens, (s.kv_head + 1) % s.kv->kv_heads) + t % kPageTokens * dim;
+    const bf16* next =
+        k_rows<bf16>(*s.kv, t / kPageTokens, (s.kv_head + 1) % s.kv->kv_heads) + t % kPageTokens * dim;
     for (; t < page_end; ++t, row += dim, next += dim) {
       if (chunk == 0) prefetch(next, dim * 2);
       HWY_UNROLL(4)
@@ -250,7 +265,8 @@ HWY_INLINE void weigh_values(const AttentionSplit& s, const Work& work, int chun
   for (int h = 0; h < kHeads; ++h) {
     HWY_UNROLL(4)
     for (int i = 0; i < kRegisters; ++i) {
-      hn::StoreInterleaved2(even[h][i], odd[h][i], DF(), out + h * (dim + 2) + kChunk * chunk + 2 * kWidth * i);
+      hn::StoreInterleaved2(even[h][i], odd[h][i], DF(),
+                            out + h * (dim + 2) + kChunk * chunk + 2 * kWidth * i);
     }
   }
 }
@@ -277,9 +293,12 @@ HWY_NOINLINE void split_heads(const AttentionSplit& s, int first_head) {
 template <int kHeads>
 HWY_INLINE void split_dims(const AttentionSplit& s, int first_head) {
   switch (s.kv->head_dim) {
-    case 64: return split_heads<kHeads, 2>(s, first_head);
-    case 128: return split_heads<kHeads, 4>(s, first_head);
-    default: return split_heads<kHeads, 0>(s, first_head);
+    case 64:
+      return split_heads<kHeads, 2>(s, first_head);
+    case 128:
+      return split_heads<kHeads, 4>(s, first_head);
+    default:
+      return split_heads<kHeads, 0>(s, first_head);
   }
 }
 
@@ -289,10 +308,18 @@ void split_all(const AttentionSplit& s) {
   }
   for (int h = 0; h < s.group; h += kMaxHeads) {
     switch (s.group - h) {
-      case 1: split_dims<1>(s, h); break;
-      case 2: split_dims<2>(s, h); break;
-      case 3: split_dims<3>(s, h); break;
-      default: split_dims<4>(s, h); break;
+      case 1:
+        split_dims<1>(s, h);
+        break;
+      case 2:
+        split_dims<2>(s, h);
+        break;
+      case 3:
+        split_dims<3>(s, h);
+        break;
+      default:
+        split_dims<4>(s, h);
+        break;
     }
   }
 }
@@ -313,7 +340,8 @@ void combine_all(const SplitPartials& p, float* out) {
     }
   }
   const VF inverse = hn::Set(DF(), 1.0f / total);
-  for (int d = 0; d < p.dim; d += kWidth) hn::StoreU(hn::Mul(hn::LoadU(DF(), out + d), inverse), DF(), out + d);
+  for (int d = 0; d < p.dim; d += kWidth)
+    hn::StoreU(hn::Mul(hn::LoadU(DF(), out + d), inverse), DF(), out + d);
 }
 
 #endif  // ISTHMUS_SCALAR_PASS
@@ -331,8 +359,12 @@ HWY_EXPORT(combine_all);
 
 namespace step {
 
-void attention_split(const AttentionSplit& split) { ISTHMUS_DISPATCH(split_all)(split); }
-void combine_splits(const SplitPartials& partials, float* out) { ISTHMUS_DISPATCH(combine_all)(partials, out); }
+void attention_split(const AttentionSplit& split) {
+  ISTHMUS_DISPATCH(split_all)(split);
+}
+void combine_splits(const SplitPartials& partials, float* out) {
+  ISTHMUS_DISPATCH(combine_all)(partials, out);
+}
 
 }  // namespace step
 }  // namespace isthmus::kernels

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention_step's driver: cuts each row's context into splits, shares (row, split, KV head) items out over the OpenMP team,
-// and combines the splits of a head in ascending order.
+// attention_step's driver: cuts each row's context into splits, shares (row, split, KV head) items out over
+// the OpenMP team, and combines the splits of a head in ascending order.
 #include <algorithm>
 #include <vector>
 
@@ -17,7 +17,7 @@ namespace {
 thread_local std::vector<float> partial_scratch;
 
 struct Plan {
-  int64_t first_split[kMaxStepRows];     // of each row, by the window
+  int64_t first_split[kMaxStepRows];       // of each row, by the window
   int64_t items_before[kMaxStepRows + 1];  // items of a row: its splits x KV heads, KV head fastest
 };
 
@@ -95,14 +95,16 @@ void run_batch(Call& c) {
 
 }  // namespace
 
-void attention_step(const StepAttentionRow* rows, int n_rows, const AttentionShape& shape, const float* q, float* out) {
+void attention_step(const StepAttentionRow* rows, int n_rows, const AttentionShape& shape, const float* q,
+                    float* out) {
   for (int r = 0; r < n_rows; r += kMaxStepRows) {
     const KvLayerView& kv = rows[r].kv;
     ISTHMUS_CHECK(kv.dtype == DType::kBF16 || kv.dtype == DType::kF32);
     ISTHMUS_CHECK(kv.kv_heads > 0 && shape.heads % kv.kv_heads == 0);
     const int64_t offset = static_cast<int64_t>(r) * shape.heads * kv.head_dim;
-    Call call{rows + r, std::min(kMaxStepRows, n_rows - r), shape, q + offset, out + offset,
-              {},       kv.kv_heads, kv.head_dim, shape.heads / kv.kv_heads, nullptr};
+    Call call{
+        rows + r,    std::min(kMaxStepRows, n_rows - r), shape,  q + offset, out + offset, {}, kv.kv_heads,
+        kv.head_dim, shape.heads / kv.kv_heads,          nullptr};
     run_batch(call);
   }
 }

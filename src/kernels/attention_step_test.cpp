@@ -25,11 +25,17 @@ struct Cache {
 
 template <typename T>
 T narrow(float f) {
-  if constexpr (sizeof(T) == 4) return f;
-  else return to_bf16(f);
+  if constexpr (sizeof(T) == 4)
+    return f;
+  else
+    return to_bf16(f);
 }
-float widen(float f) { return f; }
-float widen(bf16 b) { return to_float(b); }
+float widen(float f) {
+  return f;
+}
+float widen(bf16 b) {
+  return to_float(b);
+}
 
 template <typename T>
 void fill(Cache& c, int64_t tokens, uint32_t seed) {
@@ -65,7 +71,8 @@ Cache make_cache(int64_t tokens, int kv_heads, int dim, DType dtype, uint32_t se
 }
 
 template <typename T>
-std::vector<double> naive(const KvLayerView& kv, const AttentionShape& shape, int64_t position, const float* q) {
+std::vector<double> naive(const KvLayerView& kv, const AttentionShape& shape, int64_t position,
+                          const float* q) {
   std::vector<double> out(static_cast<size_t>(shape.heads * kv.head_dim));
   const int64_t first = first_visible(shape, position);
   for (int h = 0; h < shape.heads; ++h) {
@@ -83,7 +90,8 @@ std::vector<double> naive(const KvLayerView& kv, const AttentionShape& shape, in
     for (int64_t t = first; t <= position; ++t) {
       const T* v = v_rows<T>(kv, t / kPageTokens, group_head) + t % kPageTokens * kv.head_dim;
       for (int d = 0; d < kv.head_dim; ++d) {
-        out[static_cast<size_t>(h * kv.head_dim + d)] += score[static_cast<size_t>(t - first)] / total * widen(v[d]);
+        out[static_cast<size_t>(h * kv.head_dim + d)] +=
+            score[static_cast<size_t>(t - first)] / total * widen(v[d]);
       }
     }
   }
@@ -96,9 +104,9 @@ INSTANTIATE_FOR_RUNGS(AttentionStep);
 struct Shape {
   int heads, kv_heads, dim, window;
 };
-constexpr Shape kShapes[] = {{9, 3, 64, 0},  {4, 4, 32, 0},  {8, 1, 128, 0}, {2, 1, 8, 0},  {3, 3, 80, 0},
-                             {4, 2, 16, 40}, {9, 3, 64, 512}, {4, 1, 256, 0}, {6, 2, 48, 300}, {2, 2, 6, 0}, {5, 1, 64, 7},
-                             {7, 1, 96, 0},  {2, 2, 128, 0}, {2, 1, 64, 0}};
+constexpr Shape kShapes[] = {{9, 3, 64, 0},  {4, 4, 32, 0},   {8, 1, 128, 0}, {2, 1, 8, 0},    {3, 3, 80, 0},
+                             {4, 2, 16, 40}, {9, 3, 64, 512}, {4, 1, 256, 0}, {6, 2, 48, 300}, {2, 2, 6, 0},
+                             {5, 1, 64, 7},  {7, 1, 96, 0},   {2, 2, 128, 0}, {2, 1, 64, 0}};
 constexpr int64_t kContexts[] = {1, 63, 64, 65, 256, 257, 511, 513};
 
 template <typename T>
@@ -112,16 +120,22 @@ void expect_near_naive(DType dtype) {
       const StepAttentionRow row{c.view, context - 1};
       attention_step(&row, 1, shape, q.data(), out.data());
       const auto expected = naive<T>(c.view, shape, context - 1, q.data());
-      // Values are within 2: f32 scores of magnitude < 20 are off by < 2e-5, and so are the weights, relatively.
+      // Values are within 2: f32 scores of magnitude < 20 are off by < 2e-5, and so are the weights,
+      // relatively.
       for (size_t i = 0; i < out.size(); ++i) {
-        ASSERT_NEAR(out[i], expected[i], 2e-5) << "heads " << s.heads << " dim " << s.dim << " context " << context;
+        ASSERT_NEAR(out[i], expected[i], 2e-5)
+            << "heads " << s.heads << " dim " << s.dim << " context " << context;
       }
     }
   }
 }
 
-TEST_P(AttentionStep, NearNaiveBf16) { expect_near_naive<bf16>(DType::kBF16); }
-TEST_P(AttentionStep, NearNaiveF32) { expect_near_naive<float>(DType::kF32); }
+TEST_P(AttentionStep, NearNaiveBf16) {
+  expect_near_naive<bf16>(DType::kBF16);
+}
+TEST_P(AttentionStep, NearNaiveF32) {
+  expect_near_naive<float>(DType::kF32);
+}
 
 TEST_P(AttentionStep, LongContext) {
   const Cache c = make_cache(4000, 3, 64, DType::kBF16, 3);
@@ -174,7 +188,8 @@ TEST_P(AttentionStep, SplitEqualsTheScalarTwin) {
   for (const Shape& s : kShapes) {
     const Cache c = make_cache(513, s.kv_heads, s.dim, DType::kBF16, 9);
     const auto q = random_floats(s.heads * s.dim, 10, 2.0f);
-    constexpr int64_t kRanges[][2] = {{0, 1}, {0, 256}, {256, 512}, {512, 513}, {300, 301}, {257, 511}, {15, 33}, {100, 170}};
+    constexpr int64_t kRanges[][2] = {{0, 1},     {0, 256},   {256, 512}, {512, 513},
+                                      {300, 301}, {257, 511}, {15, 33},   {100, 170}};
     for (const auto& range : kRanges) {
       AttentionSplit split;
       split.kv = &c.view;

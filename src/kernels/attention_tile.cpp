@@ -52,16 +52,20 @@ struct Bf16Lanes {
 struct F32Lanes {
   using Element = float;
   static constexpr int kPerLane = 1;
-  static HWY_INLINE VF fold(VU a, VU b, VF acc) { return hn::MulAdd(hn::BitCast(DF(), a), hn::BitCast(DF(), b), acc); }
+  static HWY_INLINE VF fold(VU a, VU b, VF acc) {
+    return hn::MulAdd(hn::BitCast(DF(), a), hn::BitCast(DF(), b), acc);
+  }
   static HWY_INLINE void store_weights(VF p, VF next, uint32_t* lanes, int key) {
     hn::StoreU(hn::BitCast(DU(), p), DU(), lanes + key);
     hn::StoreU(hn::BitCast(DU(), next), DU(), lanes + key + kLanes);
   }
 };
 
-// acc[R][NV] += sum over steps of broadcast(a[r][step]) x b[step][...]. a: R rows of `a_stride` lanes; b: rows of `b_stride`.
+// acc[R][NV] += sum over steps of broadcast(a[r][step]) x b[step][...]. a: R rows of `a_stride` lanes; b:
+// rows of `b_stride`.
 template <class L, int R, int NV>
-HWY_INLINE void multiply_steps(const uint32_t* a, int a_stride, const uint32_t* b, int b_stride, int steps, VF (&acc)[R][NV]) {
+HWY_INLINE void multiply_steps(const uint32_t* a, int a_stride, const uint32_t* b, int b_stride, int steps,
+                               VF (&acc)[R][NV]) {
   for (int s = 0; s < steps; ++s, b += b_stride) {
     VU bv[NV];
     HWY_UNROLL(8)
@@ -77,7 +81,8 @@ HWY_INLINE void multiply_steps(const uint32_t* a, int a_stride, const uint32_t* 
 
 // scores[R][64] = q · keys * scale
 template <class L, int R>
-HWY_INLINE void score_rows(const QueryRows<typename L::Element>& rows, int row, const PackedTile& tile, float* scores) {
+HWY_INLINE void score_rows(const QueryRows<typename L::Element>& rows, int row, const PackedTile& tile,
+                           float* scores) {
   const int lanes = rows.head_dim / L::kPerLane;
   const auto* q = reinterpret_cast<const uint32_t*>(rows.q) + static_cast<int64_t>(row) * lanes;
   const VF scale = hn::Set(DF(), rows.scale);
@@ -110,28 +115,33 @@ void mask_row(const QueryRows<T>& rows, int row, const PackedTile& tile, float* 
   }
 }
 
-// Raises the rows' maxima to include `scores`; after: the new ones; shrink: what old sums must be multiplied by.
+// Raises the rows' maxima to include `scores`; after: the new ones; shrink: what old sums must be multiplied
+// by.
 template <typename T, int R>
-HWY_INLINE void raise_maxima(const QueryRows<T>& rows, int row, const float* scores, float* after, float* shrink) {
+HWY_INLINE void raise_maxima(const QueryRows<T>& rows, int row, const float* scores, float* after,
+                             float* shrink) {
   HWY_ALIGN float before[16] = {};
   HWY_UNROLL(8)
   for (int r = 0; r < R; ++r) {
     VF max = hn::Load(DF(), scores + r * kPageTokens);
     HWY_UNROLL(8)
-    for (int v = 1; v < kTileVectors; ++v) max = hn::Max(max, hn::Load(DF(), scores + r * kPageTokens + v * kLanes));
+    for (int v = 1; v < kTileVectors; ++v)
+      max = hn::Max(max, hn::Load(DF(), scores + r * kPageTokens + v * kLanes));
     before[r] = rows.max[row + r];
     after[r] = std::max(before[r], hn::GetLane(hn::MaxOfLanes(DF(), max)));
     rows.max[row + r] = after[r];
   }
   for (int r = 0; r < R; r += kLanes) {
-    hn::Store(exp2_lanes(DF(), hn::Sub(hn::Load(DF(), before + r), hn::Load(DF(), after + r))), DF(), shrink + r);
+    hn::Store(exp2_lanes(DF(), hn::Sub(hn::Load(DF(), before + r), hn::Load(DF(), after + r))), DF(),
+              shrink + r);
   }
 }
 
-// Online softmax of R rows: scores (in powers of two) become weights; shrink[r] rescales what was accumulated before.
+// Online softmax of R rows: scores (in powers of two) become weights; shrink[r] rescales what was accumulated
+// before.
 template <class L, int R>
-HWY_INLINE void softmax_rows(const QueryRows<typename L::Element>& rows, int row, const float* scores, uint32_t* weights,
-                             float* shrink) {
+HWY_INLINE void softmax_rows(const QueryRows<typename L::Element>& rows, int row, const float* scores,
+                             uint32_t* weights, float* shrink) {
   constexpr int kSumVectors = kSumLanes / kLanes;
   constexpr int kWeightLanes = kPageTokens / L::kPerLane;
   HWY_ALIGN float after[16] = {};
@@ -158,7 +168,8 @@ HWY_INLINE void softmax_rows(const QueryRows<typename L::Element>& rows, int row
 
 // acc[R][columns] = acc * shrink + weights · values, for NV vectors of columns.
 template <class L, int R, int NV>
-HWY_INLINE void weigh_columns(const uint32_t* weights, const float* shrink, const uint32_t* values, int stride, float* acc_out) {
+HWY_INLINE void weigh_columns(const uint32_t* weights, const float* shrink, const uint32_t* values,
+                              int stride, float* acc_out) {
   VF acc[R][NV];
   HWY_UNROLL(8)
   for (int r = 0; r < R; ++r) {
@@ -203,15 +214,22 @@ void fold_block(const QueryRows<typename L::Element>& rows, const PackedTile& ti
     const int64_t low = rows.position(row);
     const int64_t high = rows.position(row + take - 1);
     const bool masked = low < last_key || (rows.window > 0 && tile.first_key <= high - rows.window);
-    if (take == kMaxRows) fold_rows<L, kMaxRows>(rows, row, tile, masked);
-    else if (take == 3) fold_rows<L, 3>(rows, row, tile, masked);
-    else fold_rows<L, 1>(rows, row, tile, masked);
+    if (take == kMaxRows)
+      fold_rows<L, kMaxRows>(rows, row, tile, masked);
+    else if (take == 3)
+      fold_rows<L, 3>(rows, row, tile, masked);
+    else
+      fold_rows<L, 1>(rows, row, tile, masked);
     row += take;
   }
 }
 
-void fold_tile_bf16(const QueryRows<bf16>& rows, const PackedTile& tile) { fold_block<Bf16Lanes>(rows, tile); }
-void fold_tile_f32(const QueryRows<float>& rows, const PackedTile& tile) { fold_block<F32Lanes>(rows, tile); }
+void fold_tile_bf16(const QueryRows<bf16>& rows, const PackedTile& tile) {
+  fold_block<Bf16Lanes>(rows, tile);
+}
+void fold_tile_f32(const QueryRows<float>& rows, const PackedTile& tile) {
+  fold_block<F32Lanes>(rows, tile);
+}
 
 // Pairs of neighbouring value rows, low half first; rows past `valid` count as zero.
 void pack_values_bf16(const bf16* v, int valid, int head_dim, uint32_t* values) {
@@ -277,13 +295,21 @@ void pack_tile(const float* k, const float* v, int valid, int head_dim, uint32_t
   }
 }
 
-void fold_tile(const QueryRows<bf16>& rows, const PackedTile& tile) { ISTHMUS_DISPATCH(fold_tile_bf16)(rows, tile); }
-void fold_tile(const QueryRows<float>& rows, const PackedTile& tile) { ISTHMUS_DISPATCH(fold_tile_f32)(rows, tile); }
+void fold_tile(const QueryRows<bf16>& rows, const PackedTile& tile) {
+  ISTHMUS_DISPATCH(fold_tile_bf16)(rows, tile);
+}
+void fold_tile(const QueryRows<float>& rows, const PackedTile& tile) {
+  ISTHMUS_DISPATCH(fold_tile_f32)(rows, tile);
+}
 
 namespace {
 
-void store(float v, float* y) { *y = v; }
-void store(float v, bf16* y) { *y = to_bf16(v); }
+void store(float v, float* y) {
+  *y = v;
+}
+void store(float v, bf16* y) {
+  *y = to_bf16(v);
+}
 
 template <typename T>
 void finish(const float* acc, const float* sum, int head_dim, T* out) {
@@ -295,8 +321,12 @@ void finish(const float* acc, const float* sum, int head_dim, T* out) {
 
 }  // namespace
 
-void finish_row(const float* acc, const float* sum, int head_dim, bf16* out) { finish(acc, sum, head_dim, out); }
-void finish_row(const float* acc, const float* sum, int head_dim, float* out) { finish(acc, sum, head_dim, out); }
+void finish_row(const float* acc, const float* sum, int head_dim, bf16* out) {
+  finish(acc, sum, head_dim, out);
+}
+void finish_row(const float* acc, const float* sum, int head_dim, float* out) {
+  finish(acc, sum, head_dim, out);
+}
 
 }  // namespace isthmus::kernels
 #endif  // HWY_ONCE

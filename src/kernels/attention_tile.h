@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One tile of prompt attention: packing 64 keys and values of one head for the SIMD kernels, and folding such a tile into the
-// running softmax of a block of query rows. attention_prompt.cpp decides which tiles and rows, in which order, on which thread.
-// Full build only. A row's bits after a fold depend on the row and the tile alone, not on the other rows of the block.
+// One tile of prompt attention: packing 64 keys and values of one head for the SIMD kernels, and folding such
+// a tile into the running softmax of a block of query rows. attention_prompt.cpp decides which tiles and
+// rows, in which order, on which thread. Full build only. A row's bits after a fold depend on the row and the
+// tile alone, not on the other rows of the block.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +13,20 @@
 namespace isthmus::kernels {
 
 // Accumulator and packed value rows are padded to whole 16-lane vectors.
-inline int padded_dim(int head_dim) { return (head_dim + 15) / 16 * 16; }
+inline int padded_dim(int head_dim) {
+  return (head_dim + 15) / 16 * 16;
+}
 
 inline constexpr int kSumLanes = 16;  // the softmax denominator is kept as 16 partial sums
-inline constexpr float kNoScore = -3.0e38f;  // initial maximum: below every score, yet finite, so that no difference is NaN
+inline constexpr float kNoScore =
+    -3.0e38f;  // initial maximum: below every score, yet finite, so that no difference is NaN
 
-// A packed tile, in 32-bit lanes. T = bf16: a lane is a pair; keys [D/2][64] (pairs along D), values [32][padded D] (pairs of
-// neighbouring keys). T = float: keys [D][64], values [64][padded D]. Padding and slots past the sequence's end are zero.
-inline int64_t packed_key_lanes(int head_dim, bool is_bf16) { return kPageTokens * (is_bf16 ? head_dim / 2 : head_dim); }
+// A packed tile, in 32-bit lanes. T = bf16: a lane is a pair; keys [D/2][64] (pairs along D), values
+// [32][padded D] (pairs of neighbouring keys). T = float: keys [D][64], values [64][padded D]. Padding and
+// slots past the sequence's end are zero.
+inline int64_t packed_key_lanes(int head_dim, bool is_bf16) {
+  return kPageTokens * (is_bf16 ? head_dim / 2 : head_dim);
+}
 inline int64_t packed_value_lanes(int head_dim, bool is_bf16) {
   return static_cast<int64_t>(padded_dim(head_dim)) * (is_bf16 ? kPageTokens / 2 : kPageTokens);
 }
@@ -37,16 +44,16 @@ struct PackedTile {
 // Rows of one KV head, position-major: row i belongs to position `first_position + (first_row + i) / group`.
 template <typename T>
 struct QueryRows {
-  const T* q = nullptr;      // [count, D]
-  float* acc = nullptr;      // [count, padded D], zero before the first fold
-  float* sum = nullptr;      // [count, kSumLanes], zero before the first fold
-  float* max = nullptr;      // [count], kNoScore before the first fold
+  const T* q = nullptr;  // [count, D]
+  float* acc = nullptr;  // [count, padded D], zero before the first fold
+  float* sum = nullptr;  // [count, kSumLanes], zero before the first fold
+  float* max = nullptr;  // [count], kNoScore before the first fold
   int64_t first_position = 0;
   int64_t first_row = 0;
   int count = 0;
   int group = 1;
   int head_dim = 0;
-  float scale = 0;           // times log2(e): weights are powers of two
+  float scale = 0;  // times log2(e): weights are powers of two
   int window = 0;
 
   int64_t position(int i) const { return first_position + (first_row + i) / group; }

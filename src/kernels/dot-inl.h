@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dot2_bf16: the one bf16 primitive that Highway 1.0.3 lacks, and the target attributes of a rung. Included once per target (no
-// #pragma once: the guard toggles). Only this file and dot4-inl.h use raw intrinsics.
+// dot2_bf16: the one bf16 primitive that Highway 1.0.3 lacks, and the target attributes of a rung. Included
+// once per target (no #pragma once: the guard toggles). Only this file and dot4-inl.h use raw intrinsics.
 #include "hwy/highway.h"
 
 #undef ISTHMUS_BEFORE_NAMESPACE
@@ -8,8 +8,8 @@
 #undef ISTHMUS_SCALAR_PASS
 #if HWY_TARGET == HWY_AVX3
 // Highway's own functions have a subset of these attributes, so they still inline into ours.
-#define ISTHMUS_BEFORE_NAMESPACE()                                 \
-  HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512vnni,avx512bf16")     \
+#define ISTHMUS_BEFORE_NAMESPACE()                             \
+  HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512vnni,avx512bf16") \
   static_assert(true, "For requiring trailing semicolon")
 #else
 #define ISTHMUS_BEFORE_NAMESPACE() HWY_BEFORE_NAMESPACE()
@@ -34,8 +34,9 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// acc[i] + a[2i] * b[2i] + a[2i+1] * b[2i+1]. a, b: pairs of bf16 in 32-bit lanes, the first of a pair in the low half.
-// AVX-512 flushes denormal inputs, sums and results to zero; the others do not. Order within a pair: see each branch.
+// acc[i] + a[2i] * b[2i] + a[2i+1] * b[2i+1]. a, b: pairs of bf16 in 32-bit lanes, the first of a pair in the
+// low half. AVX-512 flushes denormal inputs, sums and results to zero; the others do not. Order within a
+// pair: see each branch.
 template <class D32, class VF = hn::Vec<D32>, class VU = hn::Vec<hn::RebindToUnsigned<D32>>>
 HWY_INLINE VF dot2_bf16(D32 df, VU a, VU b, VF acc) {
 #if HWY_TARGET == HWY_AVX3
@@ -54,7 +55,8 @@ HWY_INLINE VF dot2_bf16(D32 df, VU a, VU b, VF acc) {
 #endif
 }
 
-// f32 lanes to the bits of bf16 in the low half of each 32-bit lane: nearest even, NaN stays NaN (base/float16.h to_bf16).
+// f32 lanes to the bits of bf16 in the low half of each 32-bit lane: nearest even, NaN stays NaN
+// (base/float16.h to_bf16).
 template <class D32, class VF = hn::Vec<D32>, class VU = hn::Vec<hn::RebindToUnsigned<D32>>>
 HWY_INLINE VU bf16_bits(D32 df, VF x) {
   const hn::RebindToUnsigned<D32> du;
@@ -67,7 +69,8 @@ HWY_INLINE VU bf16_bits(D32 df, VF x) {
   return hn::IfThenElse(nan, hn::Or(upper, hn::Set(du, 0x40)), rounded);
 }
 
-// Two vectors to 2 * lanes bf16 in memory, for values whose denormals do not matter: AVX-512 flushes them to zero.
+// Two vectors to 2 * lanes bf16 in memory, for values whose denormals do not matter: AVX-512 flushes them to
+// zero.
 template <class D32, class VF = hn::Vec<D32>>
 HWY_INLINE void store_bf16_pair(D32 df, VF first, VF second, uint16_t* out) {
 #if HWY_TARGET == HWY_AVX3

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dot4_u8s8: the one 8-bit primitive that Highway 1.0.3 lacks. Exact integers, so every rung agrees. Included once per target.
+// dot4_u8s8: the one 8-bit primitive that Highway 1.0.3 lacks. Exact integers, so every rung agrees. Included
+// once per target.
 #include "kernels/dot-inl.h"
 
 #if defined(ISTHMUS_KERNELS_DOT4_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -15,8 +16,9 @@ namespace HWY_NAMESPACE {
 
 #if !ISTHMUS_SCALAR_PASS
 
-// sum[i] + w[4i] * a[4i] + ... + w[4i + 3] * a[4i + 3], no saturation. w: 4 u8 and a: 4 s8 in each 32-bit lane, a >= -127.
-// kSmall promises w <= 127, which saves the exact but longer way where products of bytes saturate at 16 bits.
+// sum[i] + w[4i] * a[4i] + ... + w[4i + 3] * a[4i + 3], no saturation. w: 4 u8 and a: 4 s8 in each 32-bit
+// lane, a >= -127. kSmall promises w <= 127, which saves the exact but longer way where products of bytes
+// saturate at 16 bits.
 template <bool kSmall, class VI>
 HWY_INLINE VI dot4_u8s8(VI w, VI a, VI sum) {
   const hn::DFromV<VI> di;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row-wise operations around the matrix products: norms, RoPE, gated activations, rounding. Called by the engine thread; OpenMP
-// over rows inside where n is large. Each row is computed by the same instruction sequence whatever n is.
+// Row-wise operations around the matrix products: norms, RoPE, gated activations, rounding. Called by the
+// engine thread; OpenMP over rows inside where n is large. Each row is computed by the same instruction
+// sequence whatever n is.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ struct RopeShape {
   RopePairs pairs = RopePairs::kHalfSplit;
 };
 
-// Rotates the first `rotary_dim` values of each head in place. x: [n, heads, D] f32; row r uses cos/sin row r of
-// [n, rotary_dim / 2] f32, gathered by the caller for the rows' positions.
+// Rotates the first `rotary_dim` values of each head in place. x: [n, heads, D] f32; row r uses cos/sin row r
+// of [n, rotary_dim / 2] f32, gathered by the caller for the rows' positions.
 void rope(float* x, int64_t n, const RopeShape& shape, const float* cos, const float* sin);
 
 // silu(gate) * up. gate_up: [n, 2F] f32, gate in the first F columns, up in the last F. y: [n, F].

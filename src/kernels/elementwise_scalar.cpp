@@ -7,8 +7,12 @@
 namespace isthmus::kernels::scalar {
 namespace {
 
-void store(float v, float* y) { *y = v; }
-void store(float v, bf16* y) { *y = to_bf16(v); }
+void store(float v, float* y) {
+  *y = v;
+}
+void store(float v, bf16* y) {
+  *y = to_bf16(v);
+}
 
 // The order is that of 16 SIMD lanes: lane sums first, then halves folded together.
 float sum_of_squares(const float* x, int64_t width) {
@@ -67,8 +71,12 @@ void rope(float* x, int64_t n, const RopeShape& shape, const float* cos, const f
   }
 }
 
-void silu_mul(const float* gate_up, int64_t n, int64_t width, bf16* y) { silu_mul_rows(gate_up, n, width, y); }
-void silu_mul(const float* gate_up, int64_t n, int64_t width, float* y) { silu_mul_rows(gate_up, n, width, y); }
+void silu_mul(const float* gate_up, int64_t n, int64_t width, bf16* y) {
+  silu_mul_rows(gate_up, n, width, y);
+}
+void silu_mul(const float* gate_up, int64_t n, int64_t width, float* y) {
+  silu_mul_rows(gate_up, n, width, y);
+}
 
 void add_bias(float* y, const float* bias, int64_t n, int64_t width) {
   for (int64_t r = 0; r < n; ++r, y += width) {

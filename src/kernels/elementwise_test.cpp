@@ -129,8 +129,9 @@ TEST_P(ElementwiseTest, AddBiasEqualsItsTwin) {
 
 TEST_P(ElementwiseTest, RoundingEqualsItsTwinOnEveryKindOfValue) {
   std::vector<float> x = random_floats(200, 3);
-  const float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, -NAN, 1e-45f, -1e-40f,
-                           3.4e38f, std::numeric_limits<float>::max(), 1.00390625f, 1.01171875f};
+  const float special[] = {0.0f,        -0.0f,      INFINITY, -INFINITY, NAN,
+                           -NAN,        1e-45f,     -1e-40f,  3.4e38f,   std::numeric_limits<float>::max(),
+                           1.00390625f, 1.01171875f};
   x.insert(x.begin() + 5, std::begin(special), std::end(special));
   for (int count = 0; count <= kSizes; ++count) {
     for (int offset : {0, 1, 2, 7}) {
@@ -146,7 +147,8 @@ TEST_P(ElementwiseTest, ARowsBitsDependOnNeitherNeighboursNorThreads) {
   const int n = 300, width = 129;
   const std::vector<float> x = random_floats(n * 2 * width, 9);
   const std::vector<float> w = random_floats(2 * width, 10);
-  std::vector<bf16> norm_all(n * 2 * width), norm_one(n * 2 * width), silu_all(n * width), silu_one(n * width);
+  std::vector<bf16> norm_all(n * 2 * width), norm_one(n * 2 * width), silu_all(n * width),
+      silu_one(n * width);
   {
     WithThreads two(2);
     rms_norm(x.data(), w.data(), 1e-6f, n, 2 * width, norm_all.data());

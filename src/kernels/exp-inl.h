@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// exp.h for SIMD lanes: the same operations in the same order, hence the same bits as exp_scalar (NaN aside). Included once per target.
+// exp.h for SIMD lanes: the same operations in the same order, hence the same bits as exp_scalar (NaN aside).
+// Included once per target.
 #include "kernels/dot-inl.h"
 
 #if defined(ISTHMUS_KERNELS_EXP_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -15,7 +16,8 @@ ISTHMUS_BEFORE_NAMESPACE();
 namespace isthmus::kernels {
 namespace HWY_NAMESPACE {
 
-// Horner step with two roundings: the multiplier and the adder are separate units, so a fused form would not be faster here.
+// Horner step with two roundings: the multiplier and the adder are separate units, so a fused form would not
+// be faster here.
 template <class V>
 HWY_INLINE V mul_then_add(V p, V r, V c) {
   return hn::Add(hn::Mul(p, r), c);

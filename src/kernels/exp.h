@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// 2^x and e^x for softmax and SiLU: one polynomial, one order of roundings, so that the SIMD form (exp-inl.h) gives the same bits.
-// Relative error <= 2.5e-7 (2^x), 3e-7 (e^x) where the result is a normal number (tested against std::exp in double); below that
-// the result is 0, above 2^127 it saturates, and NaN gives 0. Pure; any thread. Not a general libm exp.
+// 2^x and e^x for softmax and SiLU: one polynomial, one order of roundings, so that the SIMD form (exp-inl.h)
+// gives the same bits. Relative error <= 2.5e-7 (2^x), 3e-7 (e^x) where the result is a normal number (tested
+// against std::exp in double); below that the result is 0, above 2^127 it saturates, and NaN gives 0. Pure;
+// any thread. Not a general libm exp.
 #pragma once
 
 #include <bit>
@@ -15,10 +16,12 @@ struct ExpConstants {
   static constexpr float kLowest = -88.02969f;  // kLowest2 * ln2
   static constexpr float kHighest = 88.02969f;
   static constexpr float kLog2e = 1.44269504f;
-  static constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer held in the low bits
+  static constexpr float kRound =
+      12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer held in the low bits
   static constexpr float kLn2High = 0.693359375f;
   static constexpr float kLn2Low = -2.12194440e-4f;
-  // 2^f = 1 + f * (C1 + f * (C2 + ...)) on |f| <= 1/2: minimax in relative error, 1.1e-7 with these roundings.
+  // 2^f = 1 + f * (C1 + f * (C2 + ...)) on |f| <= 1/2: minimax in relative error, 1.1e-7 with these
+  // roundings.
   static constexpr float kC1 = 0.693147f;
   static constexpr float kC2 = 0.24022242f;
   static constexpr float kC3 = 0.05550734f;

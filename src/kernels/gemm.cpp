@@ -36,8 +36,8 @@ constexpr int64_t kFlopsPerThread = 1 << 20;
 
 Status check_shape(int64_t n, int64_t k) {
   if (n > 0 && k > 0) return {};
-  return {Code::kInvalidArgument,
-          "gemm: expected a matrix with rows and columns, got [" + std::to_string(n) + ", " + std::to_string(k) + "]"};
+  return {Code::kInvalidArgument, "gemm: expected a matrix with rows and columns, got [" + std::to_string(n) +
+                                      ", " + std::to_string(k) + "]"};
 }
 
 std::vector<float> expand(const bf16* in, int64_t count) {
@@ -82,9 +82,15 @@ Result<PackedMatrix> PackedMatrix::pack(const bf16* weights, int64_t n, int64_t 
   return m;
 }
 
-int64_t PackedMatrix::n() const { return impl_->n; }
-int64_t PackedMatrix::k() const { return impl_->k; }
-DType PackedMatrix::dtype() const { return impl_->dtype; }
+int64_t PackedMatrix::n() const {
+  return impl_->n;
+}
+int64_t PackedMatrix::k() const {
+  return impl_->k;
+}
+DType PackedMatrix::dtype() const {
+  return impl_->dtype;
+}
 size_t PackedMatrix::bytes() const {
 #ifndef ISTHMUS_COMPUTE_SERIAL
   if (impl_->blocked) return impl_->blocked->bytes();
@@ -111,7 +117,8 @@ void gemm(const PackedMatrix& w, const bf16* in, int64_t m, float* out, bool acc
 bool gemm_rows_invariant(const PackedMatrix& w) {
   constexpr int64_t kRows = 512;
   std::vector<float> in(static_cast<size_t>(kRows * w.k()));
-  for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i * 2654435761u % 4096u) * 0x1p-11f - 1.0f;
+  for (size_t i = 0; i < in.size(); ++i)
+    in[i] = static_cast<float>(i * 2654435761u % 4096u) * 0x1p-11f - 1.0f;
   std::vector<bf16> rounded(in.size());
   for (size_t i = 0; i < in.size(); ++i) rounded[i] = to_bf16(in[i]);
   const auto product = [&](int64_t first, int64_t rows) {

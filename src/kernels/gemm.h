@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix product of prompt arithmetic: activations [M, K] times weights [N, K] transposed. bf16 (products of bf16, sums in
-// f32; oneDNN) and f32 (the reference arithmetic). Weights are packed once. One calling thread at a time (the engine's);
-// inside, the OpenMP team. A row of the result depends on that row of the input only: not on M, not on the thread count.
-// Not for generated tokens: see step_linear.h.
+// Matrix product of prompt arithmetic: activations [M, K] times weights [N, K] transposed. bf16 (products of
+// bf16, sums in f32; oneDNN) and f32 (the reference arithmetic). Weights are packed once. One calling thread
+// at a time (the engine's); inside, the OpenMP team. A row of the result depends on that row of the input
+// only: not on M, not on the thread count. Not for generated tokens: see step_linear.h.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,9 @@ class PackedMatrix {
 void gemm(const PackedMatrix& w, const bf16* in, int64_t m, float* out, bool accumulate = false);
 void gemm(const PackedMatrix& w, const float* in, int64_t m, float* out, bool accumulate = false);
 
-// The start-up self-check: do rows get the same bits alone, among 63 and among 512? (Packing a bf16 shape for the first time makes
-// the same comparison and falls back to a fixed number of rows, so a false is a bug of ours.) Costs three products.
+// The start-up self-check: do rows get the same bits alone, among 63 and among 512? (Packing a bf16 shape for
+// the first time makes the same comparison and falls back to a fixed number of rows, so a false is a bug of
+// ours.) Costs three products.
 bool gemm_rows_invariant(const PackedMatrix& w);
 
 }  // namespace isthmus::kernels

@@ -19,8 +19,9 @@ namespace {
 
 using dnnl::memory;
 
-// Rows of one primitive: whole blocks of 512, then one multiple of 64, then 1..63. So few primitives serve every M, and since a
-// row's bits do not depend on M (checked when a shape is first packed), the split is invisible.
+// Rows of one primitive: whole blocks of 512, then one multiple of 64, then 1..63. So few primitives serve
+// every M, and since a row's bits do not depend on M (checked when a shape is first packed), the split is
+// invisible.
 constexpr int64_t kBlockRows = 512;
 constexpr int64_t kStepRows = 64;
 
@@ -57,8 +58,8 @@ Product make_product(int64_t m, int64_t n, int64_t k, const memory::desc& weight
 struct Shape {
   int64_t n = 0;
   int64_t k = 0;
-  memory::desc weights;       // blocked layout, chosen for kBlockRows
-  bool fixed_rows = false;    // rows turned out to depend on M: run kStepRows at a time, padded
+  memory::desc weights;     // blocked layout, chosen for kBlockRows
+  bool fixed_rows = false;  // rows turned out to depend on M: run kStepRows at a time, padded
   std::once_flag checked;
 
   // Key: rows, threads (a primitive's work split is fixed when it is made), accumulate.
@@ -103,12 +104,14 @@ void execute(const Product& p, const memory& weights, const bf16* in, float* out
   memory src(p.in, cpu(), const_cast<bf16*>(in));  // NOLINT: oneDNN has no const memory
   memory dst(p.out, cpu(), out);
   memory pad(p.scratchpad, cpu(), scratch(p.scratchpad.get_size()));
-  p.primitive.execute(stream, {{DNNL_ARG_SRC, src}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, dst},
-                               {DNNL_ARG_SCRATCHPAD, pad}});
+  p.primitive.execute(
+      stream,
+      {{DNNL_ARG_SRC, src}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, dst}, {DNNL_ARG_SCRATCHPAD, pad}});
   stream.wait();
 }
 
-void run_fixed_rows(Shape& shape, const memory& weights, const bf16* in, int64_t m, float* out, bool accumulate) {
+void run_fixed_rows(Shape& shape, const memory& weights, const bf16* in, int64_t m, float* out,
+                    bool accumulate) {
   const Product& p = shape.product(kStepRows, accumulate);
   std::vector<bf16> padded_in(static_cast<size_t>(kStepRows * shape.k));
   std::vector<float> padded_out(static_cast<size_t>(kStepRows * shape.n));
@@ -122,7 +125,8 @@ void run_fixed_rows(Shape& shape, const memory& weights, const bf16* in, int64_t
   }
 }
 
-void run_any_rows(Shape& shape, const memory& weights, const bf16* in, int64_t m, float* out, bool accumulate) {
+void run_any_rows(Shape& shape, const memory& weights, const bf16* in, int64_t m, float* out,
+                  bool accumulate) {
   while (m > 0) {
     int64_t rows = std::min(m, kBlockRows);
     if (rows > kStepRows) rows -= rows % kStepRows;
@@ -193,7 +197,9 @@ void OneDnnMatrix::run(const bf16* in, int64_t m, float* out, bool accumulate) c
   }
 }
 
-size_t OneDnnMatrix::bytes() const { return state_->weights.get_desc().get_size(); }
+size_t OneDnnMatrix::bytes() const {
+  return state_->weights.get_desc().get_size();
+}
 
 }  // namespace isthmus::kernels
 #endif  // ISTHMUS_COMPUTE_SERIAL

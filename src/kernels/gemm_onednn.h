@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bf16 matrix product of the full build: the only user of oneDNN, whose exceptions end here. Weights lie in the blocked layout
-// that oneDNN chooses; primitives are made once per (shape, rows, threads) and shared by all matrices of that shape.
-// Owned by PackedMatrix; run() from any thread (the cache of primitives is locked, execution is not). Not for f32: gemm_panels.h.
+// The bf16 matrix product of the full build: the only user of oneDNN, whose exceptions end here. Weights lie
+// in the blocked layout that oneDNN chooses; primitives are made once per (shape, rows, threads) and shared
+// by all matrices of that shape. Owned by PackedMatrix; run() from any thread (the cache of primitives is
+// locked, execution is not). Not for f32: gemm_panels.h.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,8 @@ class OneDnnMatrix {
   // weights: [N, K] row-major. kUnsupported where this CPU has no bf16 product in oneDNN.
   static Result<std::unique_ptr<OneDnnMatrix>> pack(const bf16* weights, int64_t n, int64_t k);
 
-  // out[m, N] f32 (+)= in[m, K] · Wᵀ. A failure inside oneDNN after a successful pack is our bug: it ends the process.
+  // out[m, N] f32 (+)= in[m, K] · Wᵀ. A failure inside oneDNN after a successful pack is our bug: it ends the
+  // process.
   void run(const bf16* in, int64_t m, float* out, bool accumulate) const;
   size_t bytes() const;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GEMM of reference arithmetic, of the serial build and of rungs without bf16: f32 weights in panels of 16 output columns,
-// [ceil(N/16)][K][16]. Sums run over k in chunks of 64, product and sum rounded separately, so that every rung and every M gives
-// the same bits. Pure functions on borrowed arrays; one thread. Not the bf16 GEMM of the full build: gemm_onednn.h.
+// The GEMM of reference arithmetic, of the serial build and of rungs without bf16: f32 weights in panels of
+// 16 output columns, [ceil(N/16)][K][16]. Sums run over k in chunks of 64, product and sum rounded
+// separately, so that every rung and every M gives the same bits. Pure functions on borrowed arrays; one
+// thread. Not the bf16 GEMM of the full build: gemm_onednn.h.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,8 @@ namespace {
 
 #if ISTHMUS_SCALAR_PASS
 
-void multiply_panels(const PanelProduct& w, const float* in, int64_t m, int64_t first, int64_t last, float* out) {
+void multiply_panels(const PanelProduct& w, const float* in, int64_t m, int64_t first, int64_t last,
+                     float* out) {
   scalar::gemm_panels(w, in, m, first, last, out);
 }
 
@@ -32,20 +33,23 @@ constexpr int kVectors = kPanelColumns / kLanes;
 
 // sum[R] += in[R, steps] · panel, in the order of k.
 template <int R>
-HWY_INLINE void sum_chunk(const float* panel, const float* in, int64_t in_stride, int64_t steps, VF (&sum)[R][kVectors]) {
+HWY_INLINE void sum_chunk(const float* panel, const float* in, int64_t in_stride, int64_t steps,
+                          VF (&sum)[R][kVectors]) {
   for (int64_t i = 0; i < steps; ++i, panel += kPanelColumns) {
     HWY_UNROLL(4)
     for (int v = 0; v < kVectors; ++v) {
       const VF b = hn::LoadU(DF(), panel + v * kLanes);
       HWY_UNROLL(8)
-      for (int r = 0; r < R; ++r) sum[r][v] = hn::Add(sum[r][v], hn::Mul(hn::Set(DF(), in[r * in_stride + i]), b));
+      for (int r = 0; r < R; ++r)
+        sum[r][v] = hn::Add(sum[r][v], hn::Mul(hn::Set(DF(), in[r * in_stride + i]), b));
     }
   }
 }
 
 // R rows of one panel. A row's operations are the same whatever R is.
 template <int R>
-HWY_INLINE void panel_rows(const PanelProduct& w, const float* panel, const float* in, int64_t columns, float* out) {
+HWY_INLINE void panel_rows(const PanelProduct& w, const float* panel, const float* in, int64_t columns,
+                           float* out) {
   HWY_ALIGN float total[R][kPanelColumns] = {};
   for (int64_t chunk = 0; chunk < w.k; chunk += kPanelChunk) {
     VF sum[R][kVectors];
@@ -54,7 +58,8 @@ HWY_INLINE void panel_rows(const PanelProduct& w, const float* panel, const floa
       HWY_UNROLL(4)
       for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(DF());
     }
-    sum_chunk<R>(panel + chunk * kPanelColumns, in + chunk, w.k, std::min<int64_t>(kPanelChunk, w.k - chunk), sum);
+    sum_chunk<R>(panel + chunk * kPanelColumns, in + chunk, w.k, std::min<int64_t>(kPanelChunk, w.k - chunk),
+                 sum);
     HWY_UNROLL(8)
     for (int r = 0; r < R; ++r) {
       HWY_UNROLL(4)
@@ -70,14 +75,16 @@ HWY_INLINE void panel_rows(const PanelProduct& w, const float* panel, const floa
   }
 }
 
-void multiply_panels(const PanelProduct& w, const float* in, int64_t m, int64_t first, int64_t last, float* out) {
+void multiply_panels(const PanelProduct& w, const float* in, int64_t m, int64_t first, int64_t last,
+                     float* out) {
   constexpr int kRows = kVectors == 1 ? 8 : 4;
   for (int64_t p = first; p < last; ++p) {
     const float* panel = w.panels + p * w.k * kPanelColumns;
     const int64_t column = p * kPanelColumns;
     const int64_t columns = std::min<int64_t>(kPanelColumns, w.n - column);
     int64_t r = 0;
-    for (; r + kRows <= m; r += kRows) panel_rows<kRows>(w, panel, in + r * w.k, columns, out + r * w.n + column);
+    for (; r + kRows <= m; r += kRows)
+      panel_rows<kRows>(w, panel, in + r * w.k, columns, out + r * w.n + column);
     for (; r < m; ++r) panel_rows<1>(w, panel, in + r * w.k, columns, out + r * w.n + column);
   }
 }

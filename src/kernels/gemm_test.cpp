@@ -17,8 +17,10 @@ constexpr double kBound = 2e-6;
 
 template <typename T>
 double number(T v) {
-  if constexpr (std::is_same_v<T, bf16>) return to_float(v);
-  else return v;
+  if constexpr (std::is_same_v<T, bf16>)
+    return to_float(v);
+  else
+    return v;
 }
 
 template <typename T>
@@ -43,7 +45,8 @@ void expect_product(const std::vector<T>& w, const std::vector<T>& in, int64_t m
 }
 
 TEST_P(GemmTest, MatchesADoubleProduct) {
-  const int64_t shapes[][3] = {{1, 1, 1}, {1, 17, 8}, {3, 16, 64}, {5, 33, 65}, {9, 31, 130}, {70, 40, 63}, {2, 64, 1536}};
+  const int64_t shapes[][3] = {{1, 1, 1},    {1, 17, 8},   {3, 16, 64},  {5, 33, 65},
+                               {9, 31, 130}, {70, 40, 63}, {2, 64, 1536}};
   for (const auto& [m, n, k] : shapes) {
     const std::vector<float> w = random_floats(n * k, 1), in = random_floats(m * k, 2);
     expect_product(w, in, m, n, k);
@@ -86,9 +89,11 @@ void expect_invariant(const PackedMatrix& w, const std::vector<T>& in, int64_t m
 }
 
 TEST_P(GemmTest, ARowsBitsDependOnNeitherMNorThreads) {
-  // SmolLM2's products, and two that are no multiples of anything. The scalar rung is slow: small shapes only.
+  // SmolLM2's products, and two that are no multiples of anything. The scalar rung is slow: small shapes
+  // only.
   std::vector<std::pair<int64_t, int64_t>> shapes = {{100, 72}, {33, 161}};
-  if (GetParam() == Rung::kAvx512) shapes.insert(shapes.end(), {{576, 576}, {384, 576}, {3072, 576}, {576, 1536}});
+  if (GetParam() == Rung::kAvx512)
+    shapes.insert(shapes.end(), {{576, 576}, {384, 576}, {3072, 576}, {576, 1536}});
   for (const auto& [n, k] : shapes) {
     const int64_t rows = GetParam() == Rung::kAvx512 ? 2048 : 513;
     const std::vector<float> w = random_floats(n * k, 5, 0.05f), in = random_floats(rows * k, 6);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the rows of a paged KV cache lie (attention.h: page = K [Hk, 64, D] then V [Hk, 64, D]). Borrowed pointers; any thread.
-// Not the cache itself: model/ owns the pages.
+// Where the rows of a paged KV cache lie (attention.h: page = K [Hk, 64, D] then V [Hk, 64, D]). Borrowed
+// pointers; any thread. Not the cache itself: model/ owns the pages.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace isthmus::kernels {
 
-// First K row (token 64 * page) of one head; the page's 64 rows of that head follow one another, D values each.
+// First K row (token 64 * page) of one head; the page's 64 rows of that head follow one another, D values
+// each.
 template <typename T>
 T* k_rows(const KvLayerView& kv, int64_t page, int head) {
   std::byte* start = kv.base + static_cast<size_t>(kv.table[page]) * kv.page_bytes;

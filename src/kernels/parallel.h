@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Splitting independent rows over the OpenMP team. Called by the engine thread; the serial build runs them in order. Rows must not
-// depend on one another: the split follows the thread count.
+// Splitting independent rows over the OpenMP team. Called by the engine thread; the serial build runs them in
+// order. Rows must not depend on one another: the split follows the thread count.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ inline int thread_count() {
 #endif
 }
 
-// f(begin, end) on disjoint ranges covering [0, n); one call when the whole is less work than `minimum` units a thread.
-// A fork and join costs a few microseconds.
+// f(begin, end) on disjoint ranges covering [0, n); one call when the whole is less work than `minimum` units
+// a thread. A fork and join costs a few microseconds.
 template <typename F>
 void parallel_rows(int64_t n, int64_t work_per_row, int64_t minimum, const F& f) {
   const int64_t wanted = minimum > 0 ? n * work_per_row / minimum : n;
@@ -36,8 +36,8 @@ void parallel_rows(int64_t n, int64_t work_per_row, int64_t minimum, const F& f)
 #endif
 }
 
-// f(i) for each i in [0, n), in any order, taken one by one by whichever thread is free; on the calling thread alone where the
-// whole is less than `minimum` units of work.
+// f(i) for each i in [0, n), in any order, taken one by one by whichever thread is free; on the calling
+// thread alone where the whole is less than `minimum` units of work.
 template <typename F>
 void parallel_items(int64_t n, [[maybe_unused]] int64_t work, [[maybe_unused]] int64_t minimum, const F& f) {
 #ifdef ISTHMUS_COMPUTE_SERIAL

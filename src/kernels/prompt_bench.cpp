@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Speed of the prompt kernels on SmolLM2-135M's shapes. The GEMM rows are the yardstick: the rest is worth reading as a share of
-// them, from one run (other work on the machine lowers all alike).
+// Speed of the prompt kernels on SmolLM2-135M's shapes. The GEMM rows are the yardstick: the rest is worth
+// reading as a share of them, from one run (other work on the machine lowers all alike).
 #include <benchmark/benchmark.h>
 
 #include <vector>
@@ -21,7 +21,8 @@ void set_threads([[maybe_unused]] int64_t count) {
 
 std::vector<bf16> ramp(int64_t count) {
   std::vector<bf16> out(static_cast<size_t>(count));
-  for (size_t i = 0; i < out.size(); ++i) out[i] = to_bf16(static_cast<float>(i * 40503u % 1024u) * 0x1p-9f - 1.0f);
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = to_bf16(static_cast<float>(i * 40503u % 1024u) * 0x1p-9f - 1.0f);
   return out;
 }
 
@@ -42,7 +43,8 @@ void BM_Gemm(benchmark::State& state) {
 
 void gemm_shapes(benchmark::internal::Benchmark* b) {
   for (int64_t threads : {1, 2}) {
-    for (const auto& [n, k] : {std::pair{576, 576}, {384, 576}, {3072, 576}, {576, 1536}}) b->Args({threads, 512, n, k});
+    for (const auto& [n, k] : {std::pair{576, 576}, {384, 576}, {3072, 576}, {576, 1536}})
+      b->Args({threads, 512, n, k});
   }
 }
 BENCHMARK(BM_Gemm)->Apply(gemm_shapes)->UseRealTime();
@@ -68,16 +70,20 @@ void BM_AttentionPrompt(benchmark::State& state) {
   std::vector<bf16> storage = ramp(pages * static_cast<int64_t>(page_bytes) / 2);
   std::vector<int32_t> table;
   for (int64_t p = 0; p < pages; ++p) table.push_back(static_cast<int32_t>(p));
-  const KvLayerView kv{reinterpret_cast<std::byte*>(storage.data()), page_bytes, table.data(), kv_heads, dim, DType::kBF16};
+  const KvLayerView kv{
+      reinterpret_cast<std::byte*>(storage.data()), page_bytes, table.data(), kv_heads, dim, DType::kBF16};
   const AttentionShape shape{heads, 0.125f, 0};
   const std::vector<bf16> q = ramp(n * heads * dim);
   std::vector<bf16> out(q.size());
   for (auto _ : state) attention_prompt(kv, shape, q.data(), context, n, out.data());
-  const double pairs = static_cast<double>(n) * (static_cast<double>(context) + static_cast<double>(n + 1) / 2);
+  const double pairs =
+      static_cast<double>(n) * (static_cast<double>(context) + static_cast<double>(n + 1) / 2);
   report_flops(state, 4.0 * dim * heads * pairs);
 }
 BENCHMARK(BM_AttentionPrompt)
-    ->ArgsProduct({{1, 2}, {0, 1024, 4096, 8192}, {512}})->Args({1, 4096, 64})->Args({1, 4096, 1})
+    ->ArgsProduct({{1, 2}, {0, 1024, 4096, 8192}, {512}})
+    ->Args({1, 4096, 64})
+    ->Args({1, 4096, 1})
     ->UseRealTime();
 
 constexpr int64_t kRows = 512, kWidth = 576, kFeed = 1536;

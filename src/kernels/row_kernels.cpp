@@ -31,10 +31,18 @@ void rms_norm_bf16(const float* x, const float* w, float eps, int64_t n, int64_t
 void rope_rows(float* x, int64_t n, const RopeShape& shape, const float* cos, const float* sin) {
   scalar::rope(x, n, shape, cos, sin);
 }
-void silu_mul_f32(const float* gate_up, int64_t n, int64_t width, float* y) { scalar::silu_mul(gate_up, n, width, y); }
-void silu_mul_bf16(const float* gate_up, int64_t n, int64_t width, bf16* y) { scalar::silu_mul(gate_up, n, width, y); }
-void add_bias_rows(float* y, const float* bias, int64_t n, int64_t width) { scalar::add_bias(y, bias, n, width); }
-void round_row(const float* x, int64_t count, bf16* y) { scalar::round_to_bf16(x, count, y); }
+void silu_mul_f32(const float* gate_up, int64_t n, int64_t width, float* y) {
+  scalar::silu_mul(gate_up, n, width, y);
+}
+void silu_mul_bf16(const float* gate_up, int64_t n, int64_t width, bf16* y) {
+  scalar::silu_mul(gate_up, n, width, y);
+}
+void add_bias_rows(float* y, const float* bias, int64_t n, int64_t width) {
+  scalar::add_bias(y, bias, n, width);
+}
+void round_row(const float* x, int64_t count, bf16* y) {
+  scalar::round_to_bf16(x, count, y);
+}
 
 #else
 
@@ -42,14 +50,20 @@ using DF = hn::ScalableTag<float>;
 using VF = hn::Vec<DF>;
 constexpr int64_t kLanes = hn::MaxLanes(DF());
 
-HWY_INLINE void store_lanes(VF v, float* y) { hn::StoreU(v, DF(), y); }
+HWY_INLINE void store_lanes(VF v, float* y) {
+  hn::StoreU(v, DF(), y);
+}
 HWY_INLINE void store_lanes(VF v, bf16* y) {
   const hn::RebindToSigned<DF> di;
   const hn::Rebind<uint16_t, DF> du16;
   hn::StoreU(hn::DemoteTo(du16, hn::BitCast(di, bf16_bits(DF(), v))), du16, reinterpret_cast<uint16_t*>(y));
 }
-void store_one(float v, float* y) { *y = v; }
-void store_one(float v, bf16* y) { *y = to_bf16(v); }
+void store_one(float v, float* y) {
+  *y = v;
+}
+void store_one(float v, bf16* y) {
+  *y = to_bf16(v);
+}
 
 // 16 running sums whatever the vector width, as in the scalar twin.
 float sum_of_squares(const float* x, int64_t width) {
@@ -138,8 +152,12 @@ void rms_norm_f32(const float* x, const float* w, float eps, int64_t n, int64_t 
 void rms_norm_bf16(const float* x, const float* w, float eps, int64_t n, int64_t width, bf16* y) {
   rms_norm_any(x, w, eps, n, width, y);
 }
-void silu_mul_f32(const float* gate_up, int64_t n, int64_t width, float* y) { silu_mul_any(gate_up, n, width, y); }
-void silu_mul_bf16(const float* gate_up, int64_t n, int64_t width, bf16* y) { silu_mul_any(gate_up, n, width, y); }
+void silu_mul_f32(const float* gate_up, int64_t n, int64_t width, float* y) {
+  silu_mul_any(gate_up, n, width, y);
+}
+void silu_mul_bf16(const float* gate_up, int64_t n, int64_t width, bf16* y) {
+  silu_mul_any(gate_up, n, width, y);
+}
 
 void rope_rows(float* x, int64_t n, const RopeShape& shape, const float* cos, const float* sin) {
   const int half = shape.rotary_dim / 2;
@@ -212,7 +230,9 @@ void silu_mul(const float* gate_up, int64_t n, int64_t width, float* y) {
 void add_bias(float* y, const float* bias, int64_t n, int64_t width) {
   ISTHMUS_DISPATCH(add_bias_rows)(y, bias, n, width);
 }
-void round_to_bf16(const float* x, int64_t count, bf16* y) { ISTHMUS_DISPATCH(round_row)(x, count, y); }
+void round_to_bf16(const float* x, int64_t count, bf16* y) {
+  ISTHMUS_DISPATCH(round_row)(x, count, y);
+}
 
 }  // namespace rows
 }  // namespace isthmus::kernels

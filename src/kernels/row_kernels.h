@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SIMD forms of the elementwise kernels on one thread (elementwise.cpp splits rows over threads). Bit-identical to their scalar
-// twins (scalar.h) on every rung: products and sums are rounded separately and sums keep 16 lanes' order. Full build only.
+// SIMD forms of the elementwise kernels on one thread (elementwise.cpp splits rows over threads).
+// Bit-identical to their scalar twins (scalar.h) on every rung: products and sums are rounded separately and
+// sums keep 16 lanes' order. Full build only.
 #pragma once
 
 #include <cstdint>

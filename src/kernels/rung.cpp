@@ -16,7 +16,9 @@ namespace {
 
 #ifdef ISTHMUS_COMPUTE_SERIAL
 
-std::vector<Rung> detect() { return {Rung::kScalar}; }
+std::vector<Rung> detect() {
+  return {Rung::kScalar};
+}
 void select(Rung) {}
 
 #else
@@ -59,17 +61,25 @@ std::atomic<Rung>& current() {
 
 std::string_view rung_name(Rung rung) {
   switch (rung) {
-    case Rung::kScalar: return "scalar";
-    case Rung::kAvx2: return "avx2";
-    case Rung::kAvx512: return "avx512-vnni-bf16";
-    case Rung::kNeon: return "neon";
+    case Rung::kScalar:
+      return "scalar";
+    case Rung::kAvx2:
+      return "avx2";
+    case Rung::kAvx512:
+      return "avx512-vnni-bf16";
+    case Rung::kNeon:
+      return "neon";
   }
   return "?";
 }
 
-Rung active_rung() { return current().load(std::memory_order_relaxed); }
+Rung active_rung() {
+  return current().load(std::memory_order_relaxed);
+}
 
-std::vector<Rung> available_rungs() { return detect(); }
+std::vector<Rung> available_rungs() {
+  return detect();
+}
 
 bool set_rung(Rung rung) {
   const std::vector<Rung> rungs = detect();

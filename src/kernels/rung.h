@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ISA rung: which compiled variant of the SIMD kernels runs. Chosen once from CPUID (the best available); tests force others.
-// Same rung, same bits; across rungs the bf16 and int8 sums may differ in order. Any thread may ask; set_rung only while no kernel
-// runs. Not a tuning knob: there is no flag for it.
+// The ISA rung: which compiled variant of the SIMD kernels runs. Chosen once from CPUID (the best available);
+// tests force others. Same rung, same bits; across rungs the bf16 and int8 sums may differ in order. Any
+// thread may ask; set_rung only while no kernel runs. Not a tuning knob: there is no flag for it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weight bytes per second of step_linear, KV bytes per second of attention_step, and the plain read rate to compare with.
+// Weight bytes per second of step_linear, KV bytes per second of attention_step, and the plain read rate to
+// compare with.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -81,7 +82,8 @@ void attention(benchmark::State& state) {
   const int64_t pages = (context + kPageTokens - 1) / kPageTokens;
   const size_t page_bytes = size_t{2} * 3 * kPageTokens * 64 * 2;
   std::vector<std::byte> cache(static_cast<size_t>(30 * rows * pages) * page_bytes);
-  for (size_t i = 0; i < cache.size(); ++i) cache[i] = static_cast<std::byte>(i % 2 ? 0x3d + (i * 7 >> 9) % 3 : i * 31);
+  for (size_t i = 0; i < cache.size(); ++i)
+    cache[i] = static_cast<std::byte>(i % 2 ? 0x3d + (i * 7 >> 9) % 3 : i * 31);
   std::vector<int32_t> table(static_cast<size_t>(pages));
   for (size_t p = 0; p < table.size(); ++p) table[p] = static_cast<int32_t>(p);
   std::vector<float> q(static_cast<size_t>(rows) * 9 * 64, 0.1f), out(q.size());
@@ -98,18 +100,20 @@ void attention(benchmark::State& state) {
   }
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations()) * 30 * rows * context * 768);
 }
-BENCHMARK(attention)->Args({7680, 1})->Args({512, 1})->Args({1024, 4})->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(attention)->Args({7680, 1})->Args({512, 1})->Args({1024, 4})->UseRealTime()->Unit(
+    benchmark::kMillisecond);
 
 [[maybe_unused]] const bool registered = [] {
-  const std::vector<Shape> layer(std::begin(kLayer), std::end(kLayer)), head(std::begin(kHead), std::end(kHead)),
-      super(std::begin(kSuper), std::end(kSuper));
+  const std::vector<Shape> layer(std::begin(kLayer), std::end(kLayer)),
+      head(std::begin(kHead), std::end(kHead)), super(std::begin(kSuper), std::end(kSuper));
   const auto add = [](DType t, const char* what, const std::vector<Shape>& shapes) {
     const std::string name = "linear/" + std::string(dtype_info(t).name) + "/" + what;
-    auto* b = benchmark::RegisterBenchmark(name.c_str(), [t, shapes](benchmark::State& s) { linear(s, t, shapes); });
+    auto* b = benchmark::RegisterBenchmark(name.c_str(),
+                                           [t, shapes](benchmark::State& s) { linear(s, t, shapes); });
     b->Arg(1)->Arg(4)->Arg(16)->UseRealTime()->Unit(benchmark::kMillisecond);
   };
-  for (const DType t : {DType::kQ4_0, DType::kQ4_1, DType::kQ8_0, DType::kQ5_0, DType::kQ5_1, DType::kMxfp4, DType::kBF16,
-                        DType::kF16, DType::kF32}) {
+  for (const DType t : {DType::kQ4_0, DType::kQ4_1, DType::kQ8_0, DType::kQ5_0, DType::kQ5_1, DType::kMxfp4,
+                        DType::kBF16, DType::kF16, DType::kF32}) {
     add(t, "layer", layer);
   }
   add(DType::kQ8_0, "head", head);

@@ -17,10 +17,13 @@
 namespace isthmus::kernels {
 namespace {
 
-constexpr DType kTypes[] = {DType::kF32,  DType::kF16,  DType::kBF16, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
-                            DType::kQ5_1, DType::kQ8_0, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kMxfp4};
+constexpr DType kTypes[] = {DType::kF32,  DType::kF16,  DType::kBF16, DType::kQ4_0,
+                            DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
+                            DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kMxfp4};
 
-bool is_quantized(DType t) { return dtype_info(t).block_elements > 1; }
+bool is_quantized(DType t) {
+  return dtype_info(t).block_elements > 1;
+}
 
 void put_half(std::vector<std::byte>& row, size_t at, float value) {
   const f16 h = to_f16(value);
@@ -30,14 +33,24 @@ void put_half(std::vector<std::byte>& row, size_t at, float value) {
 // Offsets of the f16 fields of a block.
 std::vector<size_t> half_fields(DType t) {
   switch (t) {
-    case DType::kQ4_0: case DType::kQ5_0: case DType::kQ8_0: return {0};
-    case DType::kQ4_1: case DType::kQ5_1: case DType::kQ4_K: case DType::kQ5_K: return {0, 2};
-    case DType::kQ6_K: return {208};
-    default: return {};
+    case DType::kQ4_0:
+    case DType::kQ5_0:
+    case DType::kQ8_0:
+      return {0};
+    case DType::kQ4_1:
+    case DType::kQ5_1:
+    case DType::kQ4_K:
+    case DType::kQ5_K:
+      return {0, 2};
+    case DType::kQ6_K:
+      return {208};
+    default:
+      return {};
   }
 }
 
-// Every code and scale byte is random (extremes such as -128 included); only what would be huge or non-finite is set.
+// Every code and scale byte is random (extremes such as -128 included); only what would be huge or non-finite
+// is set.
 std::vector<std::byte> random_matrix(DType t, int64_t n, int64_t k, uint32_t seed) {
   std::mt19937 rng(seed);
   std::normal_distribution<float> normal;
@@ -115,14 +128,17 @@ TEST_P(StepLinear, EqualsTheFilesValuesTimesRoundedActivations) {
     const auto seen = rounded_activations(c, in.data());
     std::vector<float> row(static_cast<size_t>(c.k));
     for (int64_t n = 0; n < c.n; ++n) {
-      dequantize_row(c.dtype, file.data() + static_cast<size_t>(n) * row_bytes(c.dtype, c.k), c.k, row.data());
+      dequantize_row(c.dtype, file.data() + static_cast<size_t>(n) * row_bytes(c.dtype, c.k), c.k,
+                     row.data());
       double exact = 0, magnitude = 0;
       for (size_t i = 0; i < row.size(); ++i) {
         exact += row[i] * seen[i];
         magnitude += std::abs(row[i] * seen[i]);
       }
-      // f32 sums over K / 32 blocks; a minimum is summed apart, so its terms count with the codes' full range.
-      const double terms = is_quantized(c.dtype) ? static_cast<double>(c.k) / 32 + 4 : static_cast<double>(c.k) / 4 + 4;
+      // f32 sums over K / 32 blocks; a minimum is summed apart, so its terms count with the codes' full
+      // range.
+      const double terms =
+          is_quantized(c.dtype) ? static_cast<double>(c.k) / 32 + 4 : static_cast<double>(c.k) / 4 + 4;
       const double range = is_quantized(c.dtype) ? 16 : 1;
       ASSERT_NEAR(out[static_cast<size_t>(n)], exact, terms * range * 0x1p-24 * magnitude + 1e-12);
     }
@@ -191,7 +207,8 @@ TEST_P(StepLinear, ARowHasTheSameBitsInAnyCompany) {
     const StepMatrix w = StepMatrix::pack(c.dtype, file.data(), c.n, c.k).take();
     const size_t width = static_cast<size_t>(c.n), depth = static_cast<size_t>(c.k);
     std::vector<float> alone(kMaxStepRows * width);
-    for (size_t r = 0; r < kMaxStepRows; ++r) step_linear(w, in.data() + r * depth, 1, alone.data() + r * width);
+    for (size_t r = 0; r < kMaxStepRows; ++r)
+      step_linear(w, in.data() + r * depth, 1, alone.data() + r * width);
     for (const int rows : {2, 3, 4, 5, 7, 8, 13, 16}) {
       std::vector<float> permuted(static_cast<size_t>(rows) * depth), out(static_cast<size_t>(rows) * width);
       const auto source = [rows](int r) { return static_cast<size_t>((r * 5 + rows) % kMaxStepRows); };
@@ -201,7 +218,9 @@ TEST_P(StepLinear, ARowHasTheSameBitsInAnyCompany) {
       }
       step_linear(w, permuted.data(), rows, out.data());
       for (int r = 0; r < rows; ++r) {
-        ASSERT_EQ(std::memcmp(out.data() + static_cast<size_t>(r) * width, alone.data() + source(r) * width, 4 * width), 0)
+        ASSERT_EQ(std::memcmp(out.data() + static_cast<size_t>(r) * width, alone.data() + source(r) * width,
+                              4 * width),
+                  0)
             << "row " << r << " of " << rows;
       }
     }
@@ -213,7 +232,8 @@ std::vector<float> scalar_product(const StepMatrix& w, const std::vector<float>&
   const StepMatrix::Impl& impl = w.impl();
   const int64_t k = impl.k, blocks = k / kStepBlock;
   std::vector<StepActivation> quantized(static_cast<size_t>(rows * blocks));
-  std::vector<float> plain(static_cast<size_t>(rows * impl.padded_k)), out(static_cast<size_t>(rows * impl.n));
+  std::vector<float> plain(static_cast<size_t>(rows * impl.padded_k)),
+      out(static_cast<size_t>(rows * impl.n));
   for (int r = 0; r < rows; ++r) {
     const float* row = in.data() + r * k;
     if (impl.quantized()) {
@@ -280,9 +300,10 @@ TEST(StepMatrix, RefusesWhatItCannotHold) {
     int64_t n, k;
     Code code;
   };
-  const Row rows[] = {{DType::kI32, 4, 32, Code::kUnsupported},        {DType::kF8E4M3, 4, 32, Code::kUnsupported},
-                      {DType::kQ4_0, 4, 33, Code::kInvalidArgument},   {DType::kQ4_K, 4, 288, Code::kInvalidArgument},
-                      {DType::kQ4_0, 0, 32, Code::kInvalidArgument},   {DType::kF32, 4, 0, Code::kInvalidArgument}};
+  const Row rows[] = {
+      {DType::kI32, 4, 32, Code::kUnsupported},      {DType::kF8E4M3, 4, 32, Code::kUnsupported},
+      {DType::kQ4_0, 4, 33, Code::kInvalidArgument}, {DType::kQ4_K, 4, 288, Code::kInvalidArgument},
+      {DType::kQ4_0, 0, 32, Code::kInvalidArgument}, {DType::kF32, 4, 0, Code::kInvalidArgument}};
   std::vector<std::byte> bytes(4096);
   for (const Row& r : rows) {
     const auto result = StepMatrix::pack(r.dtype, bytes.data(), r.n, r.k);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Repacks the file's blocks into the tiles of step_layout.h, bit for bit: codes and scales are moved, never rounded.
+// Repacks the file's blocks into the tiles of step_layout.h, bit for bit: codes and scales are moved, never
+// rounded.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -9,14 +10,17 @@
 namespace isthmus::kernels {
 namespace {
 
-// A super-block of one row in the form that is scattered into a tile: codes, and the scale section's fields in order.
+// A super-block of one row in the form that is scattered into a tile: codes, and the scale section's fields
+// in order.
 struct RowBlock {
   uint8_t codes[256] = {};
   uint16_t halves[2] = {};  // f16 d, then m or dmin
   uint8_t bytes[16] = {};   // sc then mn, sc of half blocks, or e
 };
 
-uint8_t byte_at(const std::byte* p, int i) { return static_cast<uint8_t>(p[i]); }
+uint8_t byte_at(const std::byte* p, int i) {
+  return static_cast<uint8_t>(p[i]);
+}
 uint16_t half_at(const std::byte* p, int i) {
   return static_cast<uint16_t>(byte_at(p, i) | (byte_at(p, i + 1) << 8));
 }
@@ -77,11 +81,16 @@ void decode_mxfp4(const std::byte* p, RowBlock* out) {
 
 void decode_block(DType dtype, const std::byte* p, RowBlock* out) {
   switch (dtype) {
-    case DType::kQ4_K: return decode_super_min(p, false, out);
-    case DType::kQ5_K: return decode_super_min(p, true, out);
-    case DType::kQ6_K: return decode_q6_k(p, out);
-    case DType::kMxfp4: return decode_mxfp4(p, out);
-    default: break;
+    case DType::kQ4_K:
+      return decode_super_min(p, false, out);
+    case DType::kQ5_K:
+      return decode_super_min(p, true, out);
+    case DType::kQ6_K:
+      return decode_q6_k(p, out);
+    case DType::kMxfp4:
+      return decode_mxfp4(p, out);
+    default:
+      break;
   }
   out->halves[0] = half_at(p, 0);
   const bool minimum = dtype == DType::kQ4_1 || dtype == DType::kQ5_1;
@@ -106,13 +115,16 @@ void scatter_codes(int code_bits, const uint8_t* codes, int lane, uint8_t* cells
     }
     cells[64 * (group % 4) + at] |= static_cast<uint8_t>((codes[e] & 15) << (4 * (group / 4)));
     if (code_bits == 5) cells[256 + at] |= static_cast<uint8_t>((codes[e] >> 4) << group);
-    if (code_bits == 6) cells[256 + 64 * (group / 4) + at] |= static_cast<uint8_t>((codes[e] >> 4) << (2 * (group % 4)));
+    if (code_bits == 6)
+      cells[256 + 64 * (group / 4) + at] |= static_cast<uint8_t>((codes[e] >> 4) << (2 * (group % 4)));
   }
 }
 
 void scatter_scales(StepScale scale, const RowBlock& block, int lane, uint8_t* section) {
   const int halves = scale == StepScale::kE8M0 ? 0 : (step_has_minimum(scale) ? 2 : 1);
-  const int bytes = scale == StepScale::kE8M0 ? 1 : (scale == StepScale::kSuperMin || scale == StepScale::kSuperHalf ? 16 : 0);
+  const int bytes = scale == StepScale::kE8M0
+                        ? 1
+                        : (scale == StepScale::kSuperMin || scale == StepScale::kSuperHalf ? 16 : 0);
   for (int i = 0; i < halves; ++i) std::memcpy(section + 32 * i + 2 * lane, &block.halves[i], 2);
   for (int i = 0; i < bytes; ++i) section[32 * halves + 16 * i + lane] = block.bytes[i];
 }
@@ -137,12 +149,15 @@ void pack_plain_row(const StepMatrix::Impl& m, const std::byte* row, int lane, u
   const size_t width = dtype_info(m.dtype).block_bytes;
   for (int64_t k = 0; k < m.k; ++k) {
     size_t index = static_cast<size_t>(k) * kStepLanes + static_cast<size_t>(lane);
-    if (m.dtype == DType::kBF16) index = static_cast<size_t>(k / 2 * kStepLanes + lane) * 2 + static_cast<size_t>(k % 2);
+    if (m.dtype == DType::kBF16)
+      index = static_cast<size_t>(k / 2 * kStepLanes + lane) * 2 + static_cast<size_t>(k % 2);
     std::memcpy(tile + index * width, row + static_cast<size_t>(k) * width, width);
   }
 }
 
-size_t round_to_cell(size_t bytes) { return (bytes + kStepCell - 1) / kStepCell * kStepCell; }
+size_t round_to_cell(size_t bytes) {
+  return (bytes + kStepCell - 1) / kStepCell * kStepCell;
+}
 
 }  // namespace
 
@@ -151,23 +166,33 @@ StepMatrix::StepMatrix(StepMatrix&&) noexcept = default;
 StepMatrix& StepMatrix::operator=(StepMatrix&&) noexcept = default;
 StepMatrix::~StepMatrix() = default;
 
-int64_t StepMatrix::n() const { return impl_->n; }
-int64_t StepMatrix::k() const { return impl_->k; }
-DType StepMatrix::dtype() const { return impl_->dtype; }
-size_t StepMatrix::bytes() const { return impl_->data.size() * kStepCell; }
+int64_t StepMatrix::n() const {
+  return impl_->n;
+}
+int64_t StepMatrix::k() const {
+  return impl_->k;
+}
+DType StepMatrix::dtype() const {
+  return impl_->dtype;
+}
+size_t StepMatrix::bytes() const {
+  return impl_->data.size() * kStepCell;
+}
 
 Result<StepMatrix> StepMatrix::pack(DType dtype, const std::byte* blocks, int64_t n, int64_t k) {
   const StepGeometry g = step_geometry(dtype);
   const bool plain = dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
   const std::string name(dtype_info(dtype).name);
-  if (g.code_bits == 0 && !plain) return {Code::kUnsupported, "step_linear: no kernel for weights of type " + name};
+  if (g.code_bits == 0 && !plain)
+    return {Code::kUnsupported, "step_linear: no kernel for weights of type " + name};
   if (n <= 0 || k <= 0) {
-    return {Code::kInvalidArgument, "step_linear: empty matrix " + std::to_string(n) + " x " + std::to_string(k)};
+    return {Code::kInvalidArgument,
+            "step_linear: empty matrix " + std::to_string(n) + " x " + std::to_string(k)};
   }
   const int64_t multiple = dtype_info(dtype).block_elements;
   if (k % multiple != 0) {
-    return {Code::kInvalidArgument, "step_linear: " + name + " rows come in blocks of " + std::to_string(multiple) +
-                                        " values, K is " + std::to_string(k)};
+    return {Code::kInvalidArgument, "step_linear: " + name + " rows come in blocks of " +
+                                        std::to_string(multiple) + " values, K is " + std::to_string(k)};
   }
   auto impl = std::make_unique<Impl>();
   impl->dtype = dtype;

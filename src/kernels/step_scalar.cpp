@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scalar twin of the step_linear kernels: the definition of their bits. Integer dot products are exact; the f32 operations per
-// output are, for each block (half block where scales are per 16) in ascending order of K,
+// Scalar twin of the step_linear kernels: the definition of their bits. Integer dot products are exact; the
+// f32 operations per output are, for each block (half block where scales are per 16) in ascending order of K,
 //   acc = fma(scale * d, dot, acc)   and, for types with a minimum,   low = fma(-minimum, sum, low)
 // and at the end acc + low. Plain types: four partial sums over k mod 4, added as (0 + 1) + (2 + 3).
 #include <algorithm>
@@ -57,7 +57,8 @@ BlockScale block_scale(StepScale kind, const uint8_t* section, int b, int lane) 
   return {{scale, scale}, second * static_cast<float>(section[192 + 16 * b + lane])};
 }
 
-int dot_range(const StepMatrix::Impl& w, const uint8_t* cells, int lane, const int8_t* q, int begin, int end) {
+int dot_range(const StepMatrix::Impl& w, const uint8_t* cells, int lane, const int8_t* q, int begin,
+              int end) {
   const int bits = step_geometry(w.dtype).code_bits;
   int sum = 0;
   for (int e = begin; e < end; ++e) {
@@ -96,7 +97,8 @@ float plain_weight(DType dtype, const uint8_t* tile, int64_t k, int lane) {
 
 float plain_lane_product(const StepMatrix::Impl& w, const uint8_t* tile, int lane, const float* in) {
   float sum[4] = {0, 0, 0, 0};
-  for (int64_t k = 0; k < w.padded_k; ++k) sum[k % 4] = std::fma(plain_weight(w.dtype, tile, k, lane), in[k], sum[k % 4]);
+  for (int64_t k = 0; k < w.padded_k; ++k)
+    sum[k % 4] = std::fma(plain_weight(w.dtype, tile, k, lane), in[k], sum[k % 4]);
   return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SIMD form of step_scalar.cpp: lanes are output rows, so every output sees the twin's operations in the twin's order.
+// SIMD form of step_scalar.cpp: lanes are output rows, so every output sees the twin's operations in the
+// twin's order.
 #ifndef ISTHMUS_COMPUTE_SERIAL
 #include <algorithm>
 #include <bit>
@@ -22,7 +23,9 @@ namespace {
 
 #if ISTHMUS_SCALAR_PASS
 
-void tiles_all(const StepCall& call, int64_t begin, int64_t end) { scalar::step_tiles(call, begin, end); }
+void tiles_all(const StepCall& call, int64_t begin, int64_t end) {
+  scalar::step_tiles(call, begin, end);
+}
 void quantize_row(const float* x, int64_t k, const StepGeometry& geometry, StepActivation* out) {
   scalar::quantize_activations(x, k, geometry, out);
 }
@@ -38,7 +41,9 @@ constexpr int kWidth = static_cast<int>(hn::MaxLanes(DF()));
 constexpr int kParts = kStepLanes / kWidth;  // registers that hold a tile's lanes
 constexpr int kRowsAtOnce = 4;               // rows that share one expansion of the weights to registers
 
-HWY_INLINE VI load_cell(const uint8_t* p) { return hn::BitCast(DI(), hn::LoadU(hn::Repartition<uint8_t, DI>(), p)); }
+HWY_INLINE VI load_cell(const uint8_t* p) {
+  return hn::BitCast(DI(), hn::LoadU(hn::Repartition<uint8_t, DI>(), p));
+}
 HWY_INLINE VI splat4(const int8_t* p) {
   int32_t four;
   std::memcpy(&four, p, 4);
@@ -49,9 +54,12 @@ HWY_INLINE VI splat4(const int8_t* p) {
 template <int kFrom>
 HWY_INLINE VI bits_to_4(VI v, int mask) {
   const VI keep = hn::Set(DI(), mask * 0x01010101);
-  if constexpr (kFrom < 4) return hn::And(hn::ShiftLeft<4 - kFrom>(v), keep);
-  else if constexpr (kFrom > 4) return hn::And(hn::ShiftRight<kFrom - 4>(v), keep);
-  else return hn::And(v, keep);
+  if constexpr (kFrom < 4)
+    return hn::And(hn::ShiftLeft<4 - kFrom>(v), keep);
+  else if constexpr (kFrom > 4)
+    return hn::And(hn::ShiftRight<kFrom - 4>(v), keep);
+  else
+    return hn::And(v, keep);
 }
 
 template <int... kGroup>
@@ -79,7 +87,8 @@ HWY_INLINE void unpack_codes(const uint8_t* cells, VI (&code)[8]) {
     code[c] = hn::And(v, low);
     code[c + 4] = hn::And(hn::ShiftRight<4>(v), low);
   }
-  if constexpr (kBits == 5) add_fifth_bits(load_cell(cells + 256), code, std::make_integer_sequence<int, 8>());
+  if constexpr (kBits == 5)
+    add_fifth_bits(load_cell(cells + 256), code, std::make_integer_sequence<int, 8>());
   if constexpr (kBits == 6) {
     add_two_bits<0>(load_cell(cells + 256), code, std::make_integer_sequence<int, 4>());
     add_two_bits<4>(load_cell(cells + 320), code, std::make_integer_sequence<int, 4>());
@@ -88,7 +97,8 @@ HWY_INLINE void unpack_codes(const uint8_t* cells, VI (&code)[8]) {
     const hn::Repartition<uint8_t, DI> d8;
     const auto table = hn::LoadDup128(d8, kMxfp4Codes);
     HWY_UNROLL(8)
-    for (int g = 0; g < 8; ++g) code[g] = hn::BitCast(DI(), hn::TableLookupBytes(table, hn::BitCast(d8, code[g])));
+    for (int g = 0; g < 8; ++g)
+      code[g] = hn::BitCast(DI(), hn::TableLookupBytes(table, hn::BitCast(d8, code[g])));
   }
 }
 
@@ -154,8 +164,8 @@ HWY_INLINE void dot_block(const VI (&code)[8], const StepActivation& a, VI& firs
 }
 
 template <DType T, int kRows>
-HWY_INLINE void accumulate_block(const VI (&code)[8], const BlockScale& s, const StepActivation* in, int64_t stride,
-                                 VF (&acc)[kRows], VF (&low)[kRows]) {
+HWY_INLINE void accumulate_block(const VI (&code)[8], const BlockScale& s, const StepActivation* in,
+                                 int64_t stride, VF (&acc)[kRows], VF (&low)[kRows]) {
   constexpr StepScale kKind = step_geometry(T).scale;
   HWY_UNROLL(kRowsAtOnce)
   for (int r = 0; r < kRows; ++r) {
@@ -216,8 +226,10 @@ HWY_INLINE void load_plain(const uint8_t* at, int part, VF (&w)[4]) {
   }
   HWY_UNROLL(4)
   for (int i = 0; i < 4; ++i) {
-    if constexpr (T == DType::kF16) w[i] = load_halves(at + 32 * i + 2 * kWidth * part);
-    else w[i] = hn::BitCast(DF(), load_cell(at + 64 * i + 4 * kWidth * part));
+    if constexpr (T == DType::kF16)
+      w[i] = load_halves(at + 32 * i + 2 * kWidth * part);
+    else
+      w[i] = hn::BitCast(DF(), load_cell(at + 64 * i + 4 * kWidth * part));
   }
 }
 
@@ -235,7 +247,8 @@ HWY_INLINE void tile_plain(const StepCall& c, const uint8_t* tile, const float* 
       HWY_UNROLL(kRowsAtOnce)
       for (int r = 0; r < kRows; ++r) {
         HWY_UNROLL(4)
-        for (int i = 0; i < 4; ++i) sum[r][i] = hn::MulAdd(w[i], hn::Set(DF(), in[r * c.stride + k + i]), sum[r][i]);
+        for (int i = 0; i < 4; ++i)
+          sum[r][i] = hn::MulAdd(w[i], hn::Set(DF(), in[r * c.stride + k + i]), sum[r][i]);
       }
     }
     HWY_UNROLL(kRowsAtOnce)
@@ -284,29 +297,49 @@ void tiles_of(const StepCall& c, int64_t begin, int64_t end) {
     int row = 0;
     for (; row + kRowsAtOnce <= c.rows; row += kRowsAtOnce) tile_rows<T, kRowsAtOnce>(c, t, row);
     switch (c.rows - row) {
-      case 1: tile_rows<T, 1>(c, t, row); break;
-      case 2: tile_rows<T, 2>(c, t, row); break;
-      case 3: tile_rows<T, 3>(c, t, row); break;
-      default: break;
+      case 1:
+        tile_rows<T, 1>(c, t, row);
+        break;
+      case 2:
+        tile_rows<T, 2>(c, t, row);
+        break;
+      case 3:
+        tile_rows<T, 3>(c, t, row);
+        break;
+      default:
+        break;
     }
   }
 }
 
 void tiles_all(const StepCall& call, int64_t begin, int64_t end) {
   switch (call.w->dtype) {
-    case DType::kF32: return tiles_of<DType::kF32>(call, begin, end);
-    case DType::kF16: return tiles_of<DType::kF16>(call, begin, end);
-    case DType::kBF16: return tiles_of<DType::kBF16>(call, begin, end);
-    case DType::kQ4_0: return tiles_of<DType::kQ4_0>(call, begin, end);
-    case DType::kQ4_1: return tiles_of<DType::kQ4_1>(call, begin, end);
-    case DType::kQ5_0: return tiles_of<DType::kQ5_0>(call, begin, end);
-    case DType::kQ5_1: return tiles_of<DType::kQ5_1>(call, begin, end);
-    case DType::kQ8_0: return tiles_of<DType::kQ8_0>(call, begin, end);
-    case DType::kQ4_K: return tiles_of<DType::kQ4_K>(call, begin, end);
-    case DType::kQ5_K: return tiles_of<DType::kQ5_K>(call, begin, end);
-    case DType::kQ6_K: return tiles_of<DType::kQ6_K>(call, begin, end);
-    case DType::kMxfp4: return tiles_of<DType::kMxfp4>(call, begin, end);
-    default: return;  // StepMatrix::pack lets no other in
+    case DType::kF32:
+      return tiles_of<DType::kF32>(call, begin, end);
+    case DType::kF16:
+      return tiles_of<DType::kF16>(call, begin, end);
+    case DType::kBF16:
+      return tiles_of<DType::kBF16>(call, begin, end);
+    case DType::kQ4_0:
+      return tiles_of<DType::kQ4_0>(call, begin, end);
+    case DType::kQ4_1:
+      return tiles_of<DType::kQ4_1>(call, begin, end);
+    case DType::kQ5_0:
+      return tiles_of<DType::kQ5_0>(call, begin, end);
+    case DType::kQ5_1:
+      return tiles_of<DType::kQ5_1>(call, begin, end);
+    case DType::kQ8_0:
+      return tiles_of<DType::kQ8_0>(call, begin, end);
+    case DType::kQ4_K:
+      return tiles_of<DType::kQ4_K>(call, begin, end);
+    case DType::kQ5_K:
+      return tiles_of<DType::kQ5_K>(call, begin, end);
+    case DType::kQ6_K:
+      return tiles_of<DType::kQ6_K>(call, begin, end);
+    case DType::kMxfp4:
+      return tiles_of<DType::kMxfp4>(call, begin, end);
+    default:
+      return;  // StepMatrix::pack lets no other in
   }
 }
 
@@ -359,7 +392,9 @@ HWY_EXPORT(quantize_row);
 
 namespace step {
 
-void step_tiles(const StepCall& call, int64_t begin, int64_t end) { ISTHMUS_DISPATCH(tiles_all)(call, begin, end); }
+void step_tiles(const StepCall& call, int64_t begin, int64_t end) {
+  ISTHMUS_DISPATCH(tiles_all)(call, begin, end);
+}
 void quantize_activations(const float* x, int64_t k, const StepGeometry& geometry, StepActivation* out) {
   ISTHMUS_DISPATCH(quantize_row)(x, k, geometry, out);
 }

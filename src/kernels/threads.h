@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many threads the kernels use when called from the calling thread. OpenMP keeps this per thread, so an engine thread says it
-// at its start.
+// How many threads the kernels use when called from the calling thread. OpenMP keeps this per thread, so an
+// engine thread says it at its start.
 #pragma once
 
 namespace isthmus::kernels {

@@ -18,8 +18,8 @@ TEST(VectorOps, ArgmaxTakesTheLowestOfEqualsAndSkipsNan) {
     std::vector<float> x;
     int64_t expected;
   };
-  const Row rows[] = {{{3}, 0},         {{1, 2, 2}, 1},        {{-1, -2}, 0},        {{nan, -5, nan, -4}, 3},
-                      {{nan, nan}, 0},  {{-inf, -inf}, 0},     {{0.0f, -0.0f}, 0},   {{1, inf, inf}, 1},
+  const Row rows[] = {{{3}, 0},        {{1, 2, 2}, 1},    {{-1, -2}, 0},      {{nan, -5, nan, -4}, 3},
+                      {{nan, nan}, 0}, {{-inf, -inf}, 0}, {{0.0f, -0.0f}, 0}, {{1, inf, inf}, 1},
                       {{nan, -inf}, 1}};
   for (const Row& r : rows) EXPECT_EQ(argmax(r.x.data(), static_cast<int64_t>(r.x.size())), r.expected);
 }
@@ -42,7 +42,8 @@ TEST(VectorOps, LogSumExpNearDouble) {
       for (const float f : x) top = std::max(top, static_cast<double>(f));
       for (const float f : x) total += std::exp(f - top);
       const double expected = top + std::log(total);
-      ASSERT_NEAR(log_sum_exp(x.data(), n), expected, 1e-6 * (1 + std::abs(expected))) << n << " " << deviation;
+      ASSERT_NEAR(log_sum_exp(x.data(), n), expected, 1e-6 * (1 + std::abs(expected)))
+          << n << " " << deviation;
     }
   }
 }

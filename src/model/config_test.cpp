@@ -74,7 +74,7 @@ TEST(Config, HfAcceptsAndRefuses) {
   for (const ConfigCase& c : kHfCases) {
     Json json = hf_llama();
     json.merge_patch(*parse_json(c.patch, "patch"));
-    const Status s = checked(kLlama.read_hf(json));
+    const Status s = checked(kLlamaFamily.read_hf(json));
     EXPECT_EQ(s.code(), c.code) << c.name << ": " << s.to_string();
     EXPECT_NE(s.message().find(c.says), std::string::npos) << c.name << ": " << s.to_string();
   }
@@ -96,7 +96,7 @@ TEST(Config, GgufAcceptsAndRefuses) {
   for (const ConfigCase& c : kGgufCases) {
     Json json = gguf_llama();
     json.merge_patch(*parse_json(c.patch, "patch"));
-    Result<ModelConfig> config = kLlama.read_gguf(json);
+    Result<ModelConfig> config = kLlamaFamily.read_gguf(json);
     if (config.ok()) config->vocab = 256;  // the embedding's shape tells
     const Status s = checked(config);
     EXPECT_EQ(s.code(), c.code) << c.name << ": " << s.to_string();
@@ -105,8 +105,8 @@ TEST(Config, GgufAcceptsAndRefuses) {
 }
 
 TEST(Config, BothKindsOfFileNameOneModel) {
-  const ModelConfig hf = *kLlama.read_hf(hf_llama());
-  ModelConfig gguf = *kLlama.read_gguf(gguf_llama());
+  const ModelConfig hf = *kLlamaFamily.read_hf(hf_llama());
+  ModelConfig gguf = *kLlamaFamily.read_gguf(gguf_llama());
   gguf.vocab = 256;
   gguf.tied_embeddings = true;
   EXPECT_EQ(dump_canonical(arithmetic_json(hf)), dump_canonical(arithmetic_json(gguf)));
@@ -115,14 +115,14 @@ TEST(Config, BothKindsOfFileNameOneModel) {
 }
 
 TEST(Config, FamiliesAddTheirOwn) {
-  EXPECT_FALSE(kLlama.read_hf(hf_llama())->qkv_bias);
+  EXPECT_FALSE(kLlamaFamily.read_hf(hf_llama())->qkv_bias);
   Json biased = hf_llama();
   biased["attention_bias"] = true;
-  EXPECT_TRUE(kLlama.read_hf(biased)->output_bias);
-  EXPECT_TRUE(kQwen2.read_hf(hf_llama())->qkv_bias);
-  EXPECT_FALSE(kQwen2.read_hf(hf_llama())->output_bias);
-  EXPECT_TRUE(kQwen3.read_hf(hf_llama())->qk_norm);
-  EXPECT_EQ(kQwen3.read_hf(biased).status().code(), Code::kUnsupported);
+  EXPECT_TRUE(kLlamaFamily.read_hf(biased)->output_bias);
+  EXPECT_TRUE(kQwen2Family.read_hf(hf_llama())->qkv_bias);
+  EXPECT_FALSE(kQwen2Family.read_hf(hf_llama())->output_bias);
+  EXPECT_TRUE(kQwen3Family.read_hf(hf_llama())->qk_norm);
+  EXPECT_EQ(kQwen3Family.read_hf(biased).status().code(), Code::kUnsupported);
   EXPECT_EQ(find_family("mamba").status().code(), Code::kUnsupported);
   EXPECT_EQ((*find_family("qwen2"))->name, "qwen2");
 }

@@ -47,9 +47,9 @@ constexpr TensorName kTensors[] = {
 // Block: the shared decoder block (model/decoder_block.h). Weight clean-up: the order of q and k rows in GGUF
 // files.
 const Family kLlamaFamily = {.name = "llama",
-                       .read_hf = read_hf,
-                       .read_gguf = read_gguf,
-                       .tensors = kTensors,
-                       .gguf_interleaves_qk = true};
+                             .read_hf = read_hf,
+                             .read_gguf = read_gguf,
+                             .tensors = kTensors,
+                             .gguf_interleaves_qk = true};
 
 }  // namespace isthmus

@@ -49,9 +49,9 @@ constexpr TensorName kTensors[] = {
 // Block: the shared decoder block (model/decoder_block.h). Weight clean-up: the order of q and k rows in GGUF
 // files.
 const Family kQwen3Family = {.name = "qwen3",
-                       .read_hf = read_hf,
-                       .read_gguf = read_gguf,
-                       .tensors = kTensors,
-                       .gguf_interleaves_qk = false};
+                             .read_hf = read_hf,
+                             .read_gguf = read_gguf,
+                             .tensors = kTensors,
+                             .gguf_interleaves_qk = false};
 
 }  // namespace isthmus
