@@ -27,7 +27,7 @@ void add_bridge_options(CLI::App& app, ServeOptions& o) {
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 40))
       ->capture_default_str();
   app.add_option("--min-tail", o.limits.min_tail, "fewer uncached tokens are computed here")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->check(CLI::Range(int64_t{2}, int64_t{1} << 40))
       ->capture_default_str();
   app.add_option("--min-coverage", o.limits.min_coverage,
                  "a cut bridge that brought less of the prompt counts as declined")
@@ -38,7 +38,7 @@ void add_bridge_options(CLI::App& app, ServeOptions& o) {
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   app.add_option("--stall-timeout", o.stall_timeout_s,
-                 "seconds without a new row after which a bridge is given up")
+                 "seconds of silence from the prefill engine after which a bridge is given up")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
 }

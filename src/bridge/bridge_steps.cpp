@@ -25,6 +25,41 @@ Verdict started(const Request& rq, const BridgeOptions& options) {
   return v;
 }
 
+// Whether the other side still works: it sends frames (rows, or a ping every few seconds), and rows now and
+// then.
+class StallWatch {
+ public:
+  StallWatch(const BridgeOptions& options, MonotonicTime start)
+      : options_(options), start_(start), last_frame_(start), last_row_(start) {}
+
+  Status look(const TransferState& state, MonotonicTime now) {
+    if (state.frames != frames_) last_frame_ = now;
+    if (state.landed != landed_) last_row_ = now;
+    frames_ = state.frames;
+    landed_ = state.landed;
+    if (now - last_frame_ > options_.stall_timeout) return stalled("no row", last_frame_, now);
+    if (now - last_row_ > kRowPatience * options_.stall_timeout) return stalled("no row", last_row_, now);
+    if (now - start_ > options_.total_timeout) return stalled("not sealed", start_, now);
+    return {};
+  }
+
+ private:
+  // Prompts queue at the prefill engine, which pings meanwhile: rows may be later than frames by this much.
+  static constexpr int kRowPatience = 10;
+
+  Status stalled(const char* what, MonotonicTime since, MonotonicTime now) const {
+    return {Code::kDeadlineExceeded, std::string("handoff: ") + what + " for " +
+                                         std::to_string(static_cast<int>(seconds_between(since, now))) +
+                                         " s at token " + std::to_string(landed_)};
+  }
+
+  const BridgeOptions& options_;
+  const MonotonicTime start_;
+  MonotonicTime last_frame_, last_row_;
+  uint64_t frames_ = 0;
+  int64_t landed_ = -1;
+};
+
 std::string fraction(const char* word, int64_t part, int64_t whole) {
   return std::string(word) + " " + std::to_string(part) + "/" + std::to_string(whole);
 }
@@ -121,9 +156,8 @@ std::optional<PrefillReport> PrefillOutcome::report(const TransferState& landed)
 TransferState wait_for_transfer(IncomingTransfer& transfer, const Request& rq, const Verdict& so_far,
                                 const BridgeOptions& options, ReplySink& reply) {
   const MonotonicTime start = std::chrono::steady_clock::now();
-  MonotonicTime last_progress = start;
   MonotonicTime last_report = start;
-  int64_t landed = -1;
+  StallWatch watch(options, start);
   bool pending = false;
   while (true) {
     TransferState state = transfer.wait_until(std::chrono::steady_clock::now() + kTick, rq.cancel);
@@ -133,13 +167,8 @@ TransferState wait_for_transfer(IncomingTransfer& transfer, const Request& rq, c
       transfer.fail(Status(Code::kCancelled, "the client is gone"));
       return transfer.state();
     }
-    if (state.landed != landed) last_progress = now;
-    landed = state.landed;
-    if (now - last_progress > options.stall_timeout || now - start > options.total_timeout) {
-      transfer.fail(Status(Code::kDeadlineExceeded,
-                           "handoff: no row for " +
-                               std::to_string(static_cast<int>(seconds_between(last_progress, now))) +
-                               " s at token " + std::to_string(landed)));
+    if (const Status stalled = watch.look(state, now); !stalled.ok()) {
+      transfer.fail(stalled);
       return transfer.state();
     }
     if (!rq.stream || now - start < options.early_stream_after) continue;
@@ -150,7 +179,7 @@ TransferState wait_for_transfer(IncomingTransfer& transfer, const Request& rq, c
       pending = true;
     }
     if (now - last_report >= options.progress_every) {
-      reply.progress(std::max<int64_t>(landed, 0), so_far.tokens);
+      reply.progress(state.landed, so_far.tokens);
       last_report = now;
     }
   }

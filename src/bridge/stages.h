@@ -18,8 +18,8 @@ namespace isthmus {
 struct BridgeOptions {
   SourceKind mode = SourceKind::kProject;  // capture mode asked of the prefill engine
   BridgeLimits limits;
-  // No new row for this long: the prefill engine hangs or its host is gone. Longer than any chunk of a slow
-  // engine takes.
+  // Neither a row nor a ping for this long (and no row for ten times as long): the prefill engine hangs or
+  // its host is gone. Senders ping every ten seconds.
   std::chrono::milliseconds stall_timeout{60'000};
   // The whole bridge. Longer than a million tokens take on the slowest published pair.
   std::chrono::milliseconds total_timeout{10'800'000};

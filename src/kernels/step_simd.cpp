@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SIMD form of step_scalar.cpp: lanes are output rows, so every output sees the twin's operations in the
-// twin's order.
+// SIMD form of step_scalar.cpp: lanes are output rows, so each sees the twin's operations in its order.
 #ifndef ISTHMUS_COMPUTE_SERIAL
 #include <algorithm>
 #include <bit>
@@ -41,8 +40,9 @@ constexpr int kWidth = static_cast<int>(hn::MaxLanes(DF()));
 constexpr int kParts = kStepLanes / kWidth;  // registers that hold a tile's lanes
 constexpr int kRowsAtOnce = 4;               // rows that share one expansion of the weights to registers
 
+using D8 = hn::Repartition<uint8_t, DI>;
 HWY_INLINE VI load_cell(const uint8_t* p) {
-  return hn::BitCast(DI(), hn::LoadU(hn::Repartition<uint8_t, DI>(), p));
+  return hn::BitCast(DI(), hn::LoadU(D8(), p));
 }
 HWY_INLINE VI splat4(const int8_t* p) {
   int32_t four;
@@ -54,12 +54,9 @@ HWY_INLINE VI splat4(const int8_t* p) {
 template <int kFrom>
 HWY_INLINE VI bits_to_4(VI v, int mask) {
   const VI keep = hn::Set(DI(), mask * 0x01010101);
-  if constexpr (kFrom < 4)
-    return hn::And(hn::ShiftLeft<4 - kFrom>(v), keep);
-  else if constexpr (kFrom > 4)
-    return hn::And(hn::ShiftRight<kFrom - 4>(v), keep);
-  else
-    return hn::And(v, keep);
+  if constexpr (kFrom < 4) v = hn::ShiftLeft<4 - kFrom>(v);
+  if constexpr (kFrom > 4) v = hn::ShiftRight<kFrom - 4>(v);
+  return hn::And(v, keep);
 }
 
 template <int... kGroup>
@@ -94,7 +91,7 @@ HWY_INLINE void unpack_codes(const uint8_t* cells, VI (&code)[8]) {
     add_two_bits<4>(load_cell(cells + 320), code, std::make_integer_sequence<int, 4>());
   }
   if constexpr (T == DType::kMxfp4) {
-    const hn::Repartition<uint8_t, DI> d8;
+    const D8 d8;
     const auto table = hn::LoadDup128(d8, kMxfp4Codes);
     HWY_UNROLL(8)
     for (int g = 0; g < 8; ++g)
@@ -296,19 +293,10 @@ void tiles_of(const StepCall& c, int64_t begin, int64_t end) {
   for (int64_t t = begin; t < end; ++t) {
     int row = 0;
     for (; row + kRowsAtOnce <= c.rows; row += kRowsAtOnce) tile_rows<T, kRowsAtOnce>(c, t, row);
-    switch (c.rows - row) {
-      case 1:
-        tile_rows<T, 1>(c, t, row);
-        break;
-      case 2:
-        tile_rows<T, 2>(c, t, row);
-        break;
-      case 3:
-        tile_rows<T, 3>(c, t, row);
-        break;
-      default:
-        break;
-    }
+    const int left = c.rows - row;
+    if (left == 1) tile_rows<T, 1>(c, t, row);
+    if (left == 2) tile_rows<T, 2>(c, t, row);
+    if (left == 3) tile_rows<T, 3>(c, t, row);
   }
 }
 
