@@ -7,6 +7,7 @@
 #include "apps/loaded_model.h"
 #include "apps/serve_options.h"
 #include "apps/serve_stats.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "bridge/serve_request.h"
@@ -37,6 +38,7 @@ struct DecodeBox {
   std::unique_ptr<HttpPrefillEngine> prefill;   // with --prefill
   std::unique_ptr<handoff::Receiver> receiver;  // with --prefill
   BridgeCounters counters;
+  const std::string instance = random_hex(8);
   std::unique_ptr<ServeHandler> handler;
   std::unique_ptr<Front> front;
 };
@@ -82,9 +84,10 @@ Status open_bridge(const ServeOptions& o, const std::string& token, DecodeBox& b
   return {};
 }
 
-BridgeOptions bridge_options(const ServeOptions& o, SourceKind mode) {
+BridgeOptions bridge_options(const ServeOptions& o, SourceKind mode, const std::string& instance) {
   BridgeOptions b;
   b.mode = mode;
+  b.instance = instance;
   b.limits = o.limits;
   b.stall_timeout = millis(o.stall_timeout_s);
   b.early_stream_after = millis(o.early_stream_after_s);
@@ -107,6 +110,7 @@ FrontOptions front_options(const ServeOptions& o, const std::string& token, cons
 
 Json published_identity(const DecodeBox& box) {
   Json j = {{"identity", {{"digest", box.identity.digest.hex()}, {"fields", box.identity.fields}}},
+            {"instance", box.instance},
             {"layout", box.store->layout().to_json()}};
   if (box.receiver) j["handoff_port"] = box.receiver->port();
   return j;
@@ -119,7 +123,7 @@ Json stats_of(const DecodeBox& box) {
 
 Status open_front(const ServeOptions& o, const std::string& token, SourceKind mode, DecodeBox& box) {
   ServeStages stages{*box.store,         *box.engine,  box.prefill.get(),
-                     box.receiver.get(), box.counters, bridge_options(o, mode)};
+                     box.receiver.get(), box.counters, bridge_options(o, mode, box.instance)};
   box.handler = std::make_unique<ServeHandler>(stages);
   const auto& chat = box.text->chat_template;
   FrontDeps deps(*box.handler, box.text->tokenizer);

@@ -115,12 +115,13 @@ TransferSpec transfer_for(const Request& rq, const ChainSpec& chain, const Prefi
   return t;
 }
 
-PrefillCall prefill_call(const Request& rq, const TransferSpec& spec) {
+PrefillCall prefill_call(const Request& rq, const TransferSpec& spec, const BridgeOptions& options) {
   PrefillCall call;
   call.transfer_id = spec.id;
   call.ids = rq.ids;
   call.resume_from = spec.first;
   call.identity = spec.identity;
+  call.instance = options.instance;
   call.mode = spec.source.kind;
   return call;
 }

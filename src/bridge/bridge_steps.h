@@ -20,7 +20,7 @@ Verdict declined(Verdict v, const Status& why);
 ChainSpec chain_after(const Request& rq, const CachedPrefix& warm, const Source& source,
                       const PrefixStore& store);
 TransferSpec transfer_for(const Request& rq, const ChainSpec& chain, const PrefixStore& store);
-PrefillCall prefill_call(const Request& rq, const TransferSpec& spec);
+PrefillCall prefill_call(const Request& rq, const TransferSpec& spec, const BridgeOptions& options);
 
 // The prefill engine's answer, which may come after the last row or instead of it. An error ends the
 // transfer.

@@ -21,7 +21,7 @@ TransferSpec transfer_of(const PrefillCall& call, const DecoderInfo& decoder, co
 
 Result<PrefillReport> prefill_request(const PrefillCall& call, PrefillStages& s, std::stop_token cancel) {
   ASSIGN_OR_RETURN(const auto decoder,
-                   s.decoders.find(call.identity));  // identity and projection pack, checked
+                   s.decoders.find(call.identity, call.instance));  // identity and projection pack, checked
   const TransferSpec spec = transfer_of(call, *decoder, s.engine.producer());
   ASSIGN_OR_RETURN(auto sink, s.sender.open(spec, decoder->handoff_host, decoder->handoff_port, cancel));
   auto capture = s.make_capture(call, *decoder, *sink);

@@ -39,7 +39,8 @@ Verdict bridge(const Request& rq, const Decision& d, const Digest& producer, Ser
       s.receiver->expect(spec, s.store.open_chain(std::move(chain)));  // rows are stored as they land
   if (!transfer.ok()) return declined(std::move(v), transfer.status());
   PrefillOutcome outcome(**transfer);
-  auto run = s.prefill->start(prefill_call(rq, spec), outcome.callback());  // capture and push happen there
+  auto run = s.prefill->start(prefill_call(rq, spec, s.options),
+                              outcome.callback());  // capture and push happen there
   if (!run.ok()) return declined(std::move(v), run.status());
 
   const TransferState landed = wait_for_transfer(**transfer, rq, v, s.options, reply);

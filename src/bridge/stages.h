@@ -17,6 +17,7 @@ namespace isthmus {
 
 struct BridgeOptions {
   SourceKind mode = SourceKind::kProject;  // capture mode asked of the prefill engine
+  std::string instance;                    // of this process, as /v1/identity publishes it
   BridgeLimits limits;
   // Neither a row nor a ping for this long (and no row for ten times as long): the prefill engine hangs or
   // its host is gone. Senders ping every ten seconds.

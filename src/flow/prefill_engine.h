@@ -21,6 +21,7 @@ struct PrefillCall {
   std::vector<TokenId> ids;
   int64_t resume_from = 0;  // S: rows below it need not be shipped
   Digest identity;          // of the decoder
+  std::string instance;     // which of the decoders with this identity asks; empty: any
   SourceKind mode = SourceKind::kProject;
 };
 

@@ -51,7 +51,8 @@ class PromptEngine {
 
 // What a decoder published and we checked.
 struct DecoderInfo {
-  std::string url;  // as configured
+  std::string url;       // as configured
+  std::string instance;  // of the running process: tells decoders of one identity apart
   Identity identity;
   PlaneLayout layout;
   std::shared_ptr<const Bytes>
@@ -65,8 +66,10 @@ class DecoderDirectory {
  public:
   virtual ~DecoderDirectory() = default;
   // Fetched on first contact, kept until the decoder's identity changes. Errors: kNotFound (no configured
-  // decoder has this identity; says what they have), kUnavailable, kMismatch.
-  virtual Result<std::shared_ptr<const DecoderInfo>> find(const Digest& identity) = 0;
+  // decoder has this identity; says what they have), kUnavailable, kMismatch. `instance` picks one of several
+  // with this identity; empty: the first.
+  virtual Result<std::shared_ptr<const DecoderInfo>> find(const Digest& identity,
+                                                          const std::string& instance) = 0;
 };
 
 // What the prefill server does with a call it received. Any thread; blocks until the prompt is read and

@@ -56,6 +56,8 @@ Result<DecoderInfo> HttpDecoderDirectory::ask_identity(const Peer& peer) const {
   if (!layout.ok()) return peer_error(peer, layout.status());
   info.layout = layout.take();
   ASSIGN_OR_RETURN(info.handoff_port, read_port(j, where));
+  ASSIGN_OR_RETURN(const std::optional<std::string> instance, find_string(j, "instance", where));
+  info.instance = instance.value_or("");
   info.url = peer.name();
   info.handoff_host = peer.url.host;
   return info;
@@ -105,20 +107,25 @@ std::string HttpDecoderDirectory::difference_from_known(const Digest& wanted, co
   return " (" + first_difference(before->identity.fields, has.fields) + ")";
 }
 
-Result<std::shared_ptr<const DecoderInfo>> HttpDecoderDirectory::find(const Digest& identity) {
-  if (InfoPtr fresh = known(identity, true)) return fresh;
+Result<std::shared_ptr<const DecoderInfo>> HttpDecoderDirectory::find(const Digest& identity,
+                                                                      const std::string& instance) {
+  const auto wanted = [&](const DecoderInfo& d) {
+    return d.identity.digest == identity && (instance.empty() || d.instance == instance);
+  };
+  if (InfoPtr fresh = known(identity, true); fresh && wanted(*fresh)) return fresh;
   std::string seen;
   bool all_answered = true;
   for (const Peer& peer : options_.decoders) {
     Result<DecoderInfo> info = ask_identity(peer);
-    if (info.ok() && info->identity.digest == identity) return complete(peer, info.take());
+    if (info.ok() && wanted(*info)) return complete(peer, info.take());
     all_answered = all_answered && info.ok();
     seen += "; " + (info.ok() ? peer.name() + " has " + info->identity.digest.hex() +
                                     difference_from_known(identity, info->identity)
                               : info.status().to_string());
   }
   return Status(all_answered ? Code::kNotFound : Code::kUnavailable,
-                "decoders: none of the configured ones has identity " + identity.hex() + seen);
+                "decoders: none of the configured ones has identity " + identity.hex() +
+                    (instance.empty() ? "" : " and is the one that asks") + seen);
 }
 
 }  // namespace isthmus

@@ -33,7 +33,8 @@ class HttpDecoderDirectory final : public DecoderDirectory {
   static Result<std::unique_ptr<HttpDecoderDirectory>> create(DecoderDirectoryOptions options,
                                                               const Clock& clock = SystemClock::instance());
 
-  Result<std::shared_ptr<const DecoderInfo>> find(const Digest& identity) override;
+  Result<std::shared_ptr<const DecoderInfo>> find(const Digest& identity,
+                                                  const std::string& instance) override;
 
  private:
   using InfoPtr = std::shared_ptr<const DecoderInfo>;

@@ -32,7 +32,9 @@ struct FakeDecoder {
     identity = {{"digest", Identity::of(fields).digest.hex()}, {"fields", fields}};
   }
   Digest digest() const { return *Digest::from_hex(identity["digest"].get<std::string>()); }
-  Json body() const { return {{"identity", identity}, {"layout", layout}, {"handoff_port", port}}; }
+  Json body() const {
+    return {{"identity", identity}, {"instance", instance}, {"layout", layout}, {"handoff_port", port}};
+  }
   Peer peer(const std::string& token = "") const {
     return {*parse_url("http://127.0.0.1:" + std::to_string(http->port())), token};
   }
@@ -50,6 +52,7 @@ struct FakeDecoder {
   Bytes pack;
   Json layout, identity, override_body;
   int port = 9100;
+  std::string instance = "one";
   std::string authorization;
   std::atomic<int> identities_asked = 0, packs_asked = 0;
   std::unique_ptr<HttpServer> http;
@@ -70,11 +73,27 @@ std::unique_ptr<HttpDecoderDirectory> directory_of(std::vector<Peer> peers, cons
   return made.take();
 }
 
+TEST(HttpDecoderDirectory, TellsDecodersOfOneIdentityApart) {
+  FakeDecoder one;
+  FakeDecoder two;
+  two.instance = "two";
+  two.port = 9200;
+  ManualClock clock;
+  const auto directory = directory_of({one.peer(), two.peer()}, clock);
+  for (const auto& [instance, port] : {std::pair("two", 9200), {"one", 9100}, {"two", 9200}, {"", 9200}}) {
+    const auto info = directory->find(one.digest(), instance);
+    ASSERT_TRUE(info.ok()) << info.status().to_string();
+    EXPECT_EQ((*info)->handoff_port, port) << instance;
+  }
+  EXPECT_EQ(directory->find(one.digest(), "three").status().code(), Code::kNotFound);
+  EXPECT_EQ(one.packs_asked + two.packs_asked, 1);  // one identity, one pack
+}
+
 TEST(HttpDecoderDirectory, FetchesChecksAndKeeps) {
   FakeDecoder decoder;
   ManualClock clock;
   const auto directory = directory_of({decoder.peer("secret")}, clock);
-  const auto info = directory->find(decoder.digest());
+  const auto info = directory->find(decoder.digest(), "");
   ASSERT_TRUE(info.ok()) << info.status().to_string();
   EXPECT_EQ((*info)->identity.digest, decoder.digest());
   EXPECT_EQ((*info)->identity.fields["weights"], "w1");
@@ -84,11 +103,11 @@ TEST(HttpDecoderDirectory, FetchesChecksAndKeeps) {
   EXPECT_TRUE(*(*info)->projection_pack == decoder.pack);
   EXPECT_EQ(decoder.authorization, "Bearer secret");
 
-  ASSERT_TRUE(directory->find(decoder.digest()).ok());
+  ASSERT_TRUE(directory->find(decoder.digest(), "").ok());
   EXPECT_EQ(decoder.identities_asked, 1);  // within the second
   clock.ms = 1'000;
   decoder.port = 9200;  // restarted
-  const auto again = directory->find(decoder.digest());
+  const auto again = directory->find(decoder.digest(), "");
   ASSERT_TRUE(again.ok());
   EXPECT_EQ((*again)->handoff_port, 9200);
   EXPECT_EQ(decoder.identities_asked, 2);
@@ -100,16 +119,16 @@ TEST(HttpDecoderDirectory, AChangedIdentityIsNamed) {
   ManualClock clock;
   const auto directory = directory_of({decoder.peer()}, clock);
   const Digest before = decoder.digest();
-  ASSERT_TRUE(directory->find(before).ok());
+  ASSERT_TRUE(directory->find(before, "").ok());
   Json fields = decoder.identity["fields"];
   fields["weights"] = "w2";
   decoder.set_fields(fields);
   clock.ms = 1'000;
-  const Status gone = directory->find(before).status();
+  const Status gone = directory->find(before, "").status();
   EXPECT_EQ(gone.code(), Code::kNotFound);
   EXPECT_NE(gone.message().find(decoder.digest().hex()), std::string::npos) << gone.message();
   EXPECT_NE(gone.message().find("weights: \"w1\" here, \"w2\" there"), std::string::npos) << gone.message();
-  ASSERT_TRUE(directory->find(decoder.digest()).ok());
+  ASSERT_TRUE(directory->find(decoder.digest(), "").ok());
   EXPECT_EQ(decoder.packs_asked, 2);
 }
 
@@ -118,8 +137,8 @@ TEST(HttpDecoderDirectory, SaysWhatEachDecoderHas) {
   two.set_fields({{"family", "other"}, {"projection", one.identity["fields"]["projection"]}});
   ManualClock clock;
   const auto directory = directory_of({one.peer(), two.peer()}, clock);
-  ASSERT_TRUE(directory->find(two.digest()).ok());
-  const Status unknown = directory->find(sha256("unknown")).status();
+  ASSERT_TRUE(directory->find(two.digest(), "").ok());
+  const Status unknown = directory->find(sha256("unknown"), "").status();
   EXPECT_EQ(unknown.code(), Code::kNotFound);
   for (const std::string& part :
        {one.peer().name(), one.digest().hex(), two.peer().name(), two.digest().hex()}) {
@@ -127,7 +146,7 @@ TEST(HttpDecoderDirectory, SaysWhatEachDecoderHas) {
   }
   const Peer gone = one.peer();
   one.http.reset();
-  const Status down = directory->find(sha256("unknown")).status();
+  const Status down = directory->find(sha256("unknown"), "").status();
   EXPECT_EQ(down.code(), Code::kUnavailable);
   EXPECT_NE(down.message().find(gone.name() + ": "), std::string::npos) << down.message();
 }
@@ -186,7 +205,7 @@ TEST(HttpDecoderDirectory, RefusesWhatDoesNotAddUp) {
     ManualClock clock;
     r.change(decoder);
     const auto directory = directory_of({decoder.peer()}, clock);
-    const Status status = directory->find(decoder.digest()).status();
+    const Status status = directory->find(decoder.digest(), "").status();
     EXPECT_EQ(status.code(), r.code) << r.name << ": " << status.to_string();
     EXPECT_NE(status.message().find(r.message), std::string::npos) << r.name << ": " << status.message();
   }

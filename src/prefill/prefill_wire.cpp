@@ -23,7 +23,7 @@ bool is_lower_hex(std::string_view s) {
 }
 
 Status refuse_unknown_fields(const Json& j) {
-  constexpr std::array kFields = {"transfer", "ids", "resume_from", "identity", "mode"};
+  constexpr std::array kFields = {"transfer", "ids", "resume_from", "identity", "instance", "mode"};
   if (!j.is_object()) return {Code::kInvalidArgument, std::string(kWhere) + ": expected an object"};
   for (const auto& item : j.items()) {
     if (std::find(kFields.begin(), kFields.end(), item.key()) == kFields.end()) {
@@ -89,6 +89,7 @@ std::string prefill_call_text(const PrefillCall& call) {
   j["ids"] = call.ids;
   j["resume_from"] = call.resume_from;
   j["identity"] = call.identity.hex();
+  if (!call.instance.empty()) j["instance"] = call.instance;
   j["mode"] = source_kind_name(call.mode);
   return dump_json(j);
 }
@@ -110,6 +111,8 @@ Result<PrefillCall> parse_prefill_call(std::string_view text, const PrefillLimit
     return field_error("identity", "64 lower-case hex digits", dump_ascii(Json(identity.substr(0, 65))));
   }
   call.identity = *digest;
+  ASSIGN_OR_RETURN(const std::optional<std::string> instance, find_string(j, "instance", kWhere));
+  call.instance = instance.value_or("");
   ASSIGN_OR_RETURN(call.mode, parse_mode(j));
   return call;
 }
