@@ -131,11 +131,14 @@ Status run_both(UpOptions& o) {
                        {"prefill_pid", prefill_child.pid()}})
                 .c_str());
   std::fflush(stdout);
-  while (!end_signal_pending(200)) {
-    if (!serve_child.running()) return {Code::kUnavailable, "serve ended; its log is above"};
-    if (!prefill_child.running()) return {Code::kUnavailable, "prefill ended; its log is above"};
+  Status ended;
+  while (ended.ok() && !end_signal_pending(200)) {
+    if (!serve_child.running()) ended = Status(Code::kUnavailable, "serve ended; its log is above");
+    if (!prefill_child.running()) ended = Status(Code::kUnavailable, "prefill ended; its log is above");
   }
-  return {};
+  serve_child.ask_to_end();
+  prefill_child.ask_to_end();
+  return ended;
 }
 
 int run_up(UpOptions& o) {

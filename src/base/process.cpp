@@ -107,10 +107,13 @@ bool Child::running() {
   return false;
 }
 
+void Child::ask_to_end() {
+  if (running()) kill(pid_, SIGTERM);
+}
+
 Child::~Child() {
-  if (!running()) return;
-  kill(pid_, SIGTERM);
-  for (int i = 0; i < 200 && running(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ask_to_end();
+  for (int i = 0; i < 2000 && running(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   if (!running()) return;
   kill(pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);

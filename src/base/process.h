@@ -29,7 +29,7 @@ struct SpawnOptions {
 };
 
 // A running child, whose standard output is our standard error. Dropped: asked to end (SIGTERM), killed after
-// two seconds.
+// twenty seconds (a store may have blocks to write).
 class Child {
  public:
   static Result<Child> spawn(const std::vector<std::string>& argv, const SpawnOptions& options);
@@ -37,7 +37,8 @@ class Child {
   Child& operator=(Child&&) = delete;
   ~Child();
   pid_t pid() const { return pid_; }
-  bool running();  // reaps it when it has ended
+  void ask_to_end();  // returns at once
+  bool running();     // reaps it when it has ended
 
  private:
   explicit Child(pid_t pid) : pid_(pid) {}

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/hash.h"
 #include "base/log.h"
@@ -122,16 +123,19 @@ void NativeEngine::run(const std::stop_token& stop) {
   for (auto& s : waiting_) s->channel->finish(s->stats, why);
 }
 
-// Moves one waiting request to the running ones. False: none waits, or the first does not fit yet.
+// Moves one waiting request to the running ones: a cancelled one, which needs no room, else the first if it
+// fits. False: none.
 bool NativeEngine::admit() {
   std::unique_ptr<Session> s;
   {
     MutexLock lock(mutex_);
-    if (waiting_.empty()) return false;
-    const bool fits = promised_pages_ + pages_for(waiting_.front()->request) <= pool_.pages();
-    if (!fits && !waiting_.front()->cancelled()) return false;
-    s = std::move(waiting_.front());
-    waiting_.pop_front();
+    auto next = std::find_if(waiting_.begin(), waiting_.end(), [](const auto& w) { return w->cancelled(); });
+    if (next == waiting_.end()) next = waiting_.begin();
+    if (next == waiting_.end()) return false;
+    const bool fits = promised_pages_ + pages_for((*next)->request) <= pool_.pages();
+    if (!fits && !(*next)->cancelled()) return false;
+    s = std::move(*next);
+    waiting_.erase(next);
     ++stats_.active;
   }
   s->pages = pages_for(s->request);
@@ -226,6 +230,10 @@ void NativeEngine::decode_rows(std::span<Session*> batch) {
 }
 
 void NativeEngine::take_token(Session& s, std::span<const float> logits) {
+  if (!std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); })) {
+    return end(s, FinishReason::kCancelled,
+               Status(Code::kCorrupt, "engine: the model gave logits that are not finite numbers"));
+  }
   GenerateStats& st = s.stats;
   if (st.generated_tokens == 0) {
     st.first_logits_xxh3 = xxh3_64(std::as_bytes(logits));

@@ -5,10 +5,12 @@
 
 #include <thread>
 
+#include "base/fs.h"
 #include "base/hash.h"
 #include "decode/block_rows.h"
 #include "decode/memory_prefix_store.h"
 #include "model/test_models.h"
+#include "tensor/safetensors.h"
 
 namespace isthmus {
 namespace {
@@ -178,6 +180,22 @@ TEST_F(NativeEngineTest, WaitsForRoomInsteadOfFailing) {
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(drain(std::move(streams[i])).tokens, expected[i]);
 }
 
+TEST_F(NativeEngineTest, CancelledRequestsDoNotWaitForRoom) {
+  NativeEngineOptions tight;
+  tight.kv_tokens = 512;
+  restart(tight);
+  auto running = engine_->generate(request(prompt_of(10, 1), 400, false)).take();
+  ASSERT_TRUE(running->next().ok());
+  auto big = engine_->generate(request(prompt_of(100, 2), 400, false)).take();  // does not fit beside it
+  std::stop_source leave;
+  GenerateRequest r = request(prompt_of(10, 3), 4, false);
+  r.cancel = leave.get_token();
+  auto behind = engine_->generate(std::move(r)).take();
+  leave.request_stop();
+  EXPECT_FALSE(drain(std::move(behind)).error.ok());  // ends while the first still runs
+  EXPECT_EQ(engine_->stats().waiting, 1);
+}
+
 TEST_F(NativeEngineTest, StopTokensEndAndAreNotDelivered) {
   const auto prompt = prompt_of(30, 6);
   const auto all = direct(prompt, 20);
@@ -226,6 +244,30 @@ TEST_F(NativeEngineTest, RefusesWhatCannotRun) {
   full.max_waiting = 0;
   restart(full);
   EXPECT_EQ(generate(request(prompt_of(5, 1), 4)).error.code(), Code::kResourceExhausted);
+}
+
+// A model file whose last norm is not a number: every logit is NaN, and no token can be right.
+TEST_F(NativeEngineTest, NonFiniteLogitsAreAnErrorNotAnAnswer) {
+  const auto folder = with_config("llama_tiny", "config.json");
+  Bytes bytes = PosixFs().read_file(folder / "model.safetensors").take();
+  {
+    const Safetensors file = Safetensors::parse(bytes, "test").take();
+    const TensorView* norm = file.tensors().find("model.norm.weight");
+    ASSERT_NE(norm, nullptr);
+    std::memset(bytes.data() + (norm->data.data() - bytes.data()), 0xff, norm->data.size());
+  }
+  const std::span<const std::byte> parts[] = {bytes};
+  PosixFs fs;
+  ASSERT_TRUE(write_file_durably(fs, folder / "model.safetensors", parts).ok());
+  const auto broken = load(folder);
+  const auto engine = NativeEngine::create(*broken, *store_, {}).take();
+  for (const double temperature : {0.0, 0.7}) {
+    GenerateRequest r = request(prompt_of(40, 12), 4, false);
+    r.sampling.temperature = temperature;
+    const Outcome run = drain(engine->generate(std::move(r)));
+    EXPECT_EQ(run.error.code(), Code::kCorrupt);
+    EXPECT_TRUE(run.tokens.empty());
+  }
 }
 
 TEST_F(NativeEngineTest, TheComputeLimitHolds) {

@@ -15,8 +15,8 @@ namespace isthmus {
 
 class Sampler {
  public:
-  // logits: [V] f32, V >= 1. Order: log-probabilities are of the whole vocabulary before any filter; then
-  // temperature, top-k, top-p, min-p, draw. Ties take the lowest id.
+  // logits: [V] f32, V >= 1, all finite. Order: log-probabilities are of the whole vocabulary before any
+  // filter; then temperature, top-k, top-p, min-p, draw. Ties take the lowest id.
   TokenEvent sample(std::span<const float> logits, const SamplingParams& params, uint64_t index);
 
  private:

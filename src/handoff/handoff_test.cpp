@@ -270,6 +270,41 @@ TEST(Handoff, DroppingTheExpectationEndsTheSender) {
   EXPECT_FALSE(send_all(**out, spec).ok());
 }
 
+TEST(Handoff, AFrozenReceiverIsGivenUp) {
+  // Accepts, authenticates and acknowledges OPEN; then it is silent with the connection open.
+  const auto listener = TcpListener::bind().take();
+  std::stop_source done;
+  std::jthread frozen([&] {
+    const auto limits = IoLimits::within_ms(20'000, done.get_token());
+    const auto stream = listener->accept(limits).take();
+    ASSERT_TRUE(accept_handshake(*stream, "secret", limits).ok());
+    ASSERT_TRUE(read_frame(*stream, 0, 0, limits).ok());
+    ASSERT_TRUE(write_frame(*stream, FrameType::kAck, 0, {{{"landed", 0}}, {}}, limits).ok());
+    Bytes rest(1 << 20);
+    (void)stream->read_exact(rest, limits);  // until the sender closes
+  });
+  SenderOptions options;
+  options.token = "secret";
+  options.ack_timeout = std::chrono::milliseconds(300);
+  options.ping_every = std::chrono::milliseconds(50);
+  const TransferSpec spec = spec_for(40);
+  auto out = Sender(options).open(spec, "127.0.0.1", listener->port(), {});
+  ASSERT_TRUE(out.ok()) << out.status().to_string();
+  EXPECT_EQ(send_all(**out, spec).code(), Code::kDeadlineExceeded);
+  out->reset();
+  done.request_stop();
+}
+
+TEST(Handoff, ALayoutTooLargeForOpenIsAnError) {
+  Pair p;
+  TransferSpec spec = spec_for(40);
+  for (int i = 0; i < 2000; ++i) {
+    spec.layout.planes.push_back({"extra" + std::to_string(i), 3, PlaneKind::kTokenRows, 1, DType::kBF16, 4});
+  }
+  auto in = p.expect(spec);
+  EXPECT_EQ(p.open(spec).status().code(), Code::kInvalidArgument);
+}
+
 TEST(Handoff, LimitsTransfers) {
   Pair p;
   std::vector<std::unique_ptr<IncomingTransfer>> held;

@@ -40,6 +40,7 @@ Outgoing::Outgoing(std::unique_ptr<ByteStream> stream, TransferSpec spec, const 
       }) {
   MutexLock lock(mutex_);
   put_to_ = sent_to_ = landed_ = spec_.first;
+  heard_at_ = std::chrono::steady_clock::now();
 }
 
 Outgoing::~Outgoing() {
@@ -58,7 +59,13 @@ Status Outgoing::send(FrameType type, const Json& json, std::span<const ConstByt
 }
 
 Status Outgoing::send_open() {
-  TRY(send(FrameType::kOpen, open_json(spec_), {}));
+  const Json open = open_json(spec_);
+  if (const size_t bytes = dump_json(open).size(); bytes > kMaxJsonBytes) {
+    return {Code::kInvalidArgument, "handoff OPEN: " + std::to_string(bytes) + " bytes for " +
+                                        std::to_string(spec_.layout.planes.size()) + " planes, limit " +
+                                        std::to_string(kMaxJsonBytes)};
+  }
+  TRY(send(FrameType::kOpen, open, {}));
   const auto limits = IoLimits{std::chrono::steady_clock::now() + options_.ack_timeout, halt_.get_token()};
   auto frame = read_frame(*stream_, 0, kNoPayload, limits);
   if (!frame.ok()) return frame.status();
@@ -70,6 +77,14 @@ Status Outgoing::send_open() {
 void Outgoing::die(const Status& why) {
   MutexLock lock(mutex_);
   if (dead_.ok() && !sealed_) dead_ = why;
+  changed_.notify_all();
+}
+
+// Rows are on their way and nothing comes back: the receiver is frozen or gone.
+void Outgoing::give_up_on_silence() {
+  if (!dead_.ok() || sealed_ || std::chrono::steady_clock::now() < heard_at_ + options_.ack_timeout) return;
+  dead_ = Status(Code::kDeadlineExceeded,
+                 "handoff: no ACK for " + std::to_string(options_.ack_timeout.count() / 1000) + " s");
   changed_.notify_all();
 }
 
@@ -100,7 +115,11 @@ Status Outgoing::seal(int64_t last) {
             "handoff: seal at " + std::to_string(last) + ", rows to " + std::to_string(put_to_)};
   queue_.push_back(Item{last, last, {}, true});
   changed_.notify_all();
-  while (dead_.ok() && !sealed_) changed_.wait(mutex_);
+  heard_at_ = std::chrono::steady_clock::now();
+  while (dead_.ok() && !sealed_) {
+    (void)changed_.wait_until(mutex_, heard_at_ + options_.ack_timeout);
+    give_up_on_silence();
+  }
   return dead_;
 }
 
@@ -134,11 +153,14 @@ bool Outgoing::next_item(const std::stop_token& stop, Item* item) {
   };
   while (dead_.ok() && !stop.stop_requested() &&
          (queue_.empty() || (window_full() && !queue_.front().seal))) {
-    if (!changed_.wait_until(mutex_, ping_at)) return true;  // nothing to send: a ping is due
+    if (changed_.wait_until(mutex_, ping_at)) continue;
+    if (sent_to_ > landed_) give_up_on_silence();
+    return dead_.ok();  // nothing to send: a ping is due
   }
   if (!dead_.ok() || stop.stop_requested()) return false;
   *item = std::move(queue_.front());
   queue_.pop_front();
+  if (sent_to_ == landed_) heard_at_ = std::chrono::steady_clock::now();  // nothing was owed until now
   sent_to_ = item->last;
   writing_ = true;
   changed_.notify_all();
@@ -192,6 +214,7 @@ Status Outgoing::take_ack(const Frame& frame) {
             "handoff ACK: rows to " + std::to_string(landed) + ", sent to " + std::to_string(sent_to_)};
   }
   landed_ = landed;
+  heard_at_ = std::chrono::steady_clock::now();
   sealed_ = sealed.value_or(false);
   changed_.notify_all();
   return {};

@@ -49,6 +49,7 @@ class Outgoing final : public OutgoingTransfer {
   Status take_ack(const Frame& frame) EXCLUDES(mutex_);
   void die(const Status& why) EXCLUDES(mutex_);
   bool let_writer_finish() EXCLUDES(mutex_);
+  void give_up_on_silence() REQUIRES(mutex_);
 
   const std::unique_ptr<ByteStream> stream_;
   const TransferSpec spec_;
@@ -66,7 +67,8 @@ class Outgoing final : public OutgoingTransfer {
   int64_t sent_to_ GUARDED_BY(mutex_) = 0;  // end of the rows on the wire
   int64_t landed_ GUARDED_BY(mutex_) = 0;   // end of the rows acknowledged
   bool sealed_ GUARDED_BY(mutex_) = false;
-  bool writing_ GUARDED_BY(mutex_) = false;  // the writer is between taking an item and having sent it
+  MonotonicTime heard_at_ GUARDED_BY(mutex_);  // last ACK, or when the first row owed one
+  bool writing_ GUARDED_BY(mutex_) = false;    // the writer is between taking an item and having sent it
   Status dead_ GUARDED_BY(mutex_);
 
   std::stop_source halt_;  // interrupts a write
