@@ -9,7 +9,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <regex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -161,10 +160,20 @@ inline Json json_of(const HttpResponse& reply) {
 }
 
 // Request ids and time stamps replaced, so that replies compare byte for byte.
-inline std::string normalized(const std::string& body) {
-  static const std::regex id(R"("id":"(chatcmpl|cmpl)-[0-9a-f]{24}")");
-  static const std::regex created(R"("created":\d+)");
-  return std::regex_replace(std::regex_replace(body, id, R"("id":"ID")"), created, R"("created":0)");
+inline std::string normalized(std::string body) {
+  const auto replace_run = [&body](std::string_view key, std::string_view digits, std::string_view with) {
+    size_t at = 0;
+    while ((at = body.find(key, at)) != std::string::npos) {
+      const size_t begin = at + key.size();
+      const size_t end = std::min(body.find_first_not_of(digits, begin), body.size());
+      body.replace(at, end - at, std::string(with));
+      at += with.size();
+    }
+  };
+  replace_run(R"("id":"chatcmpl-)", "0123456789abcdef", R"("id":"ID)");
+  replace_run(R"("id":"cmpl-)", "0123456789abcdef", R"("id":"ID)");
+  replace_run(R"("created":)", "0123456789", R"("created":0)");
+  return body;
 }
 
 }  // namespace isthmus
