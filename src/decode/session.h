@@ -53,7 +53,7 @@ struct Session {
       tokens;  // prompt, then what was generated; the last one's row may not be in the cache yet
   std::vector<BlockKey> published;  // keys of the chain's full blocks, cached ones included
   GenerateStats stats;
-  int64_t pages = 0;  // promised to this session by admission
+  int64_t pages = 0;  // promised by admission; -1 once ended
   MonotonicTime submitted, started, first_token;
 
   int64_t prompt_rows_left() const { return stats.prompt_tokens - 1 - sequence.length(); }
