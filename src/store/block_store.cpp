@@ -99,15 +99,9 @@ BlockPtr BlockStore::fetch(const BlockKey& key) {
     if (entry->in_ram) return ram_.find(key);
     first = entry->info.first_token;
   }
-  auto read = ssd_->read(key);
-  if (read.ok() && (*read)->first_token != first) {
-    read = Status(Code::kCorrupt, "block " + key.hex() + ": first token differs from the index");
-  }
-  if (!read.ok()) {
-    on_unreadable(key, read.status());
-    return nullptr;
-  }
-  BlockPtr block = read.take();
+  auto read = read_file_of(key, first);
+  const BlockPtr block = read.ok() ? read.take() : read_again(key, first);
+  if (block == nullptr) return nullptr;
   MutexLock lock(mutex_);
   ++stats_.disk_reads;
   BlockTable::Entry* entry = table_.find(key);

@@ -90,7 +90,8 @@ class BlockStore final : public PrefixStore {
   KeySet ancestors_of(const Block& block) const REQUIRES(mutex_);
   void finish_write(const Block& block, const Result<uint64_t>& written) REQUIRES(files_mutex_);
   void forget_file(const BlockKey& key) REQUIRES(mutex_);
-  void on_unreadable(const BlockKey& key, const Status& why);
+  Result<BlockPtr> read_file_of(const BlockKey& key, int64_t first) const;
+  BlockPtr read_again(const BlockKey& key, int64_t first);
   bool adopt_beyond(const std::vector<ChainEnd>& ends, std::span<const TokenId> ids, int64_t limit,
                     const KeySet& excluded);
   bool known(const BlockKey& key) const;

@@ -140,21 +140,35 @@ void BlockStore::forget_file(const BlockKey& key) {
   table_.remove_if_gone(key);
 }
 
-void BlockStore::on_unreadable(const BlockKey& key, const Status& why) {
+Result<BlockPtr> BlockStore::read_file_of(const BlockKey& key, int64_t first) const {
+  ASSIGN_OR_RETURN(BlockPtr block, ssd_->read(key));
+  if (block->first_token != first) {
+    return Status(Code::kCorrupt, "block " + key.hex() + ": starts elsewhere in its chain");
+  }
+  return block;
+}
+
+// A lookup reads without a lock, so what it could not read may be gone and written anew by now: nothing is
+// thrown away before it was read again where nobody changes it.
+BlockPtr BlockStore::read_again(const BlockKey& key, int64_t first) {
   MutexLock files(files_mutex_);
-  if (ssd_->quarantine(key, why)) {
+  {
     MutexLock lock(mutex_);
-    ++stats_.quarantined;
-    forget_file(key);
-    return;
+    if (BlockPtr block = ram_.find(key)) return block;
+    if (!disk_.contains(key)) return nullptr;  // forgotten by another lookup
   }
-  if (why.code() != Code::kNotFound) {
-    log_warn("store: cannot read a block now: {}", why.message());
-    return;
+  auto read = read_file_of(key, first);
+  if (read.ok()) return read.take();
+  const bool damaged = ssd_->quarantine(key, read.status());
+  if (!damaged && read.status().code() != Code::kNotFound) {
+    log_warn("store: cannot read a block now: {}", read.status().message());
+    return nullptr;
   }
-  ssd_->remove(key);  // its row
+  if (!damaged) ssd_->remove(key);  // its row
   MutexLock lock(mutex_);
+  if (damaged) ++stats_.quarantined;
   forget_file(key);
+  return nullptr;
 }
 
 bool BlockStore::adopt_beyond(const std::vector<ChainEnd>& ends, std::span<const TokenId> ids, int64_t limit,
@@ -185,10 +199,7 @@ bool BlockStore::known(const BlockKey& key) const {
 // A file that this process did not write: checked like any other, then registered.
 bool BlockStore::adopt(const BlockKey& key, int64_t first) {
   MutexLock files(files_mutex_);
-  auto read = ssd_->read(key);
-  if (read.ok() && (*read)->first_token != first) {
-    read = Status(Code::kCorrupt, "block " + key.hex() + ": starts elsewhere in its chain");
-  }
+  auto read = read_file_of(key, first);
   if (!read.ok()) {
     if (ssd_->quarantine(key, read.status())) {
       MutexLock lock(mutex_);

@@ -166,7 +166,9 @@ class FaultyFs final : public Fs {
   Status remove(const std::filesystem::path& path) override { return inner_.remove(path); }
   Result<Bytes> read_file(const std::filesystem::path& path) override {
     TRY(at("read"));
-    return inner_.read_file(path);
+    auto bytes = inner_.read_file(path);
+    TRY(at("was read"));
+    return bytes;
   }
   Result<uint64_t> free_bytes(const std::filesystem::path&) override { return free.load(); }
 
