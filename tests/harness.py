@@ -99,12 +99,12 @@ def outcome(verdict):
 class Role:
     """One child process of the binary."""
 
-    def __init__(self, command, *args):
+    def __init__(self, command, *args, env=None):
         self.command = command
         self.args = [str(a) for a in args]
         self.log_file = tempfile.NamedTemporaryFile(prefix=f"isthmus-{command}-", suffix=".log", delete=False)
         # Two processes share the cores: a team of threads that waits by spinning takes the other's time.
-        env = {**os.environ, "OMP_WAIT_POLICY": "passive"}
+        env = {**os.environ, "OMP_WAIT_POLICY": "passive", **(env or {})}
         self.process = subprocess.Popen([BINARY, command, *self.args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=self.log_file, env=env, text=True)
         LIVE.append(self)
@@ -172,8 +172,8 @@ class Role:
 
 
 class Serve(Role):
-    def __init__(self, *args, port=0, model=MODEL, token=None):
-        super().__init__("serve", "--model", model, "--port", port, *token_args(token), *args)
+    def __init__(self, *args, port=0, model=MODEL, token=None, env=None):
+        super().__init__("serve", "--model", model, "--port", port, *token_args(token), *args, env=env)
         self.headers = token_header(token)
 
     @property
@@ -269,9 +269,9 @@ def text_of(event_list):
 class Pair:
     """A decode server and its prefill engine. Ports stay the same over restarts, as each names the other's."""
 
-    def __init__(self, serve_args=(), prefill_args=(), serve_model=MODEL, token=None):
+    def __init__(self, serve_args=(), prefill_args=(), serve_model=MODEL, token=None, serve_env=None):
         self.serve_args, self.prefill_args = list(serve_args), list(prefill_args)
-        self.serve_model, self.token = serve_model, token
+        self.serve_model, self.token, self.serve_env = serve_model, token, serve_env
         self.port, self.handoff_port, self.prefill_port = free_port(), free_port(), free_port()
         self.serve = self.prefill = None
 
@@ -288,7 +288,7 @@ class Pair:
 
     def _serve(self):
         return Serve("--prefill", f"http://127.0.0.1:{self.prefill_port}", "--handoff-port", self.handoff_port,
-                     *self.serve_args, port=self.port, model=self.serve_model, token=self.token)
+                     *self.serve_args, port=self.port, model=self.serve_model, token=self.token, env=self.serve_env)
 
     def _prefill(self, decoder_url=None, token=None):
         return Prefill(decoder_url or f"http://127.0.0.1:{self.port}", *self.prefill_args, port=self.prefill_port,
