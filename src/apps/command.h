@@ -31,6 +31,7 @@ Command add_diff_state(CLI::App& parent);
 Command add_export_projection(CLI::App& parent);
 Command add_convert(CLI::App& parent);
 Command add_doctor(CLI::App& parent);
+Command add_eval(CLI::App& parent);
 
 // Options that several commands share.
 struct CommonOptions {

@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
       isthmus::add_diff_state(app),
       isthmus::add_export_projection(app),
       isthmus::add_convert(app),
+      isthmus::add_eval(app),
       isthmus::add_tokenize(app),
   };
   CLI11_PARSE(app, argc, argv);

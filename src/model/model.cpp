@@ -82,6 +82,36 @@ Status Model::run_prompt(std::span<const TokenId> ids, Sequence& seq, const Prom
   return {};
 }
 
+Status Model::prompt_logits(std::span<const TokenId> ids, Sequence& seq, float* logits) {
+  const int64_t n = static_cast<int64_t>(ids.size());
+  if (n == 0) return {};
+  const PromptChunk chunk{.first = seq.length(), .n = n, .rope = &rope_, .tap = nullptr};
+  TRY(options_.arithmetic == Arithmetic::kProduction ? run_prompt<bf16>(ids, seq, chunk, true, {})
+                                                     : run_prompt<float>(ids, seq, chunk, true, {}));
+  seq.advance(n);
+  head(n, logits);
+  return {};
+}
+
+// Logits of the first `n` rows of Workspace::x.
+void Model::head(int64_t n, float* logits) {
+  const ModelConfig& c = config();
+  const bool reference = options_.arithmetic == Arithmetic::kReferenceF32;
+  const int64_t most = reference ? n : kernels::kMaxStepRows;
+  float* normed = workspace_.full.normed.data();
+  for (int64_t at = 0; at < n; at += most) {
+    const int64_t rows = std::min(most, n - at);
+    kernels::rms_norm(workspace_.x.data() + at * c.width, weights_.output_norm.data(), c.norm_eps, rows,
+                      c.width, normed);
+    float* out = logits + at * c.vocab;
+    if (reference) {
+      kernels::gemm(*weights_.head_reference, normed, rows, out);
+    } else {
+      weights_.head_step.apply(normed, static_cast<int>(rows), out, false, nullptr);
+    }
+  }
+}
+
 Status Model::step(std::span<const StepToken> rows, float* logits) {
   ISTHMUS_CHECK(!rows.empty() && rows.size() <= kernels::kMaxStepRows);
   TRY(place_rows(rows));
@@ -123,9 +153,7 @@ Status Model::step_reference(std::span<const StepToken> rows, float* logits) {
     const PromptChunk chunk{.first = seq.length(), .n = count, .rope = &rope_, .tap = nullptr};
     TRY(run_prompt<float>({ids.data(), n}, seq, chunk, true, {}));
     seq.advance(count);
-    float* normed = workspace_.full.normed.data();
-    kernels::rms_norm(workspace_.x.data(), weights_.output_norm.data(), c.norm_eps, count, c.width, normed);
-    kernels::gemm(*weights_.head_reference, normed, count, logits + static_cast<int64_t>(done) * c.vocab);
+    head(count, logits + static_cast<int64_t>(done) * c.vocab);
     done += n;
   }
   return {};
@@ -146,9 +174,7 @@ void Model::step_production(std::span<const StepToken> rows, float* logits) {
     for (size_t r = 0; r < rows.size(); ++r) step_rows_[r].kv = rows[r].sequence->view(layer);
     step_block(c, weights_.blocks[static_cast<size_t>(layer)], step_rows_, ws);
   }
-  float* normed = ws.full.normed.data();
-  kernels::rms_norm(ws.x.data(), weights_.output_norm.data(), c.norm_eps, n, c.width, normed);
-  weights_.head_step.apply(normed, n, logits, false, nullptr);
+  head(n, logits);
   for (const StepToken& row : rows) row.sequence->advance(1);
 }
 

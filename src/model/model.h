@@ -54,6 +54,10 @@ class Model {
   // position), kResourceExhausted. After an error the sequence has its old length.
   Status prompt(std::span<const TokenId> ids, Sequence& seq, LayerTap* tap, const std::stop_token& stop);
 
+  // prompt() with logits for every token, [n, V] f32: for evaluation, as serving asks none of a prompt token.
+  // Rows as prompt()'s; the head is step arithmetic's.
+  Status prompt_logits(std::span<const TokenId> ids, Sequence& seq, float* logits);
+
   // Appends 1..kMaxStepRows rows in step arithmetic. Rows of one sequence are consecutive positions, in
   // order. logits: [rows, V] f32. Errors: kInvalidArgument, kResourceExhausted; then no sequence has changed
   // its length.
@@ -68,6 +72,7 @@ class Model {
   template <typename T>
   Status run_prompt(std::span<const TokenId> ids, Sequence& seq, const PromptChunk& chunk, bool all_layers,
                     const std::stop_token& stop);
+  void head(int64_t n, float* logits);
   Status place_rows(std::span<const StepToken> rows);
   Status step_reference(std::span<const StepToken> rows, float* logits);
   void step_production(std::span<const StepToken> rows, float* logits);
