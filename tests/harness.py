@@ -166,9 +166,12 @@ class Role:
     def open_fds(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
-    def rss_bytes(self):
+    def rss_bytes(self, field="VmRSS"):
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
+        return int(re.search(field + r":\s+(\d+) kB", status)[1]) * 1024
+
+    def peak_rss_bytes(self):
+        return self.rss_bytes("VmHWM")
 
 
 class Serve(Role):
