@@ -68,7 +68,7 @@ Request flow_request(const OpenAiRequest& parsed, std::vector<TokenId> ids, cons
   rq.ids = std::move(ids);
   rq.sampling = parsed.sampling;
   rq.max_tokens = parsed.max_tokens;
-  rq.stop_tokens = deps.end_ids;
+  if (!parsed.ignore_eos) rq.stop_tokens = deps.end_ids;
   rq.bridge_only = is_set(http, "X-PD-Bridge-Only");
   rq.stream = parsed.stream && !rq.bridge_only;
   rq.cancel = http.cancelled;

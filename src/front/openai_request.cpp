@@ -231,6 +231,7 @@ ParsedRequest parse_openai_request(std::string_view body, RequestKind kind, cons
     read_completion(fields, out.request, rules);
   read_sampling(fields, out.request.sampling);
   read_stop(fields, out.request.stop);
+  out.request.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   read_stream(fields, out.request);
   refuse_response_format(fields);
   refuse_unsupported(fields);

@@ -36,6 +36,7 @@ struct OpenAiRequest {
   SamplingParams sampling;
   int64_t max_tokens = 0;  // 0: to the end of the context
   std::vector<std::string> stop;
+  bool ignore_eos = false;  // the model's end tokens do not end the answer
   bool stream = false;
   bool include_usage = false;               // in a stream
   std::vector<std::string> ignored_fields;  // that we do not know

@@ -41,6 +41,7 @@ const std::vector<BadRow> kBadCommon = {
     {R"("stop":["a",""])", 400, "stop"},
     {R"("stop":["a",1])", 400, "stop"},
     {R"("stop":["1","2","3","4","5"])", 400, "stop"},
+    {R"("ignore_eos":1)", 400, "ignore_eos"},
     {R"("stream":"yes")", 400, "stream"},
     {R"("stream_options":[])", 400, "stream_options"},
     {R"("stream_options":{"include_usage":1})", 400, "stream_options.include_usage"},
@@ -153,7 +154,7 @@ ParsedRequest parse(const std::string& fields, RequestKind kind = RequestKind::k
 
 TEST(OpenAiRequest, ReadsEveryField) {
   const ParsedRequest p = parse(
-      R"(,"model":"tiny","temperature":0,"top_p":0.5,"top_k":40,"min_p":0.05,"seed":-3,"stop":["a","b"],
+      R"(,"model":"tiny","temperature":0,"top_p":0.5,"top_k":40,"min_p":0.05,"seed":-3,"stop":["a","b"],"ignore_eos":true,
       "stream":true,"stream_options":{"include_usage":true},"logprobs":true,"top_logprobs":20,"n":1,
       "max_tokens":5,"max_completion_tokens":16.0,"tools":[{"type":"function","function":{"name":"f"}}],
       "chat_template_kwargs":{"thinking":false},"presence_penalty":0,"logit_bias":{},"user":"u",
@@ -167,7 +168,7 @@ TEST(OpenAiRequest, ReadsEveryField) {
   EXPECT_EQ(r.sampling.seed, static_cast<uint64_t>(-3));
   EXPECT_EQ(r.sampling.top_logprobs, 20);
   EXPECT_EQ(r.stop, (std::vector<std::string>{"a", "b"}));
-  EXPECT_TRUE(r.stream && r.include_usage && r.add_generation_prompt);
+  EXPECT_TRUE(r.stream && r.include_usage && r.add_generation_prompt && r.ignore_eos);
   EXPECT_EQ(r.max_tokens, 16);
   EXPECT_EQ(r.tools.size(), 1u);
   EXPECT_EQ(r.template_variables["thinking"], false);
