@@ -24,6 +24,7 @@ Command add_serve(CLI::App& parent);
 Command add_prefill(CLI::App& parent);
 Command add_up(CLI::App& parent);
 Command add_ask(CLI::App& parent);
+Command add_bench(CLI::App& parent);
 Command add_tokenize(CLI::App& parent);
 Command add_inspect(CLI::App& parent);
 Command add_verify_blocks(CLI::App& parent);

@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
       isthmus::add_serve(app),
       isthmus::add_prefill(app),
       isthmus::add_ask(app),
+      isthmus::add_bench(app),
       isthmus::add_doctor(app),
       isthmus::add_inspect(app),
       isthmus::add_verify_blocks(app),
