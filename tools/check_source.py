@@ -21,6 +21,7 @@ SKIPPED = ["build/*", "*/__pycache__/*", "tests/golden/*", "tests/fuzz/corpus/*"
 CATCHES = {
     "src/base/json.cpp": "nlohmann-json",
     "src/base/log.cpp": "spdlog",
+    "src/base/thread.*": "std::thread and the allocator",
     "src/net/*.cpp": "Boost.Asio and Beast",
     "src/kernels/gemm*.cpp": "oneDNN",
     "src/apps/*.cpp": "CLI11",

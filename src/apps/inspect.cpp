@@ -8,6 +8,7 @@
 
 #include "apps/command.h"
 #include "apps/render.h"
+#include "handoff/frame_format.h"
 #include "store/block_format.h"
 #include "store/ssd_tier.h"
 
@@ -42,11 +43,14 @@ Result<Json> describe(const InspectOptions& o) {
   if (!stdfs::exists(o.path, ignored)) return Status(Code::kNotFound, o.path.string() + ": no such file");
   const std::string head = first_bytes(o.path);
   if (head == block_format::kMagic) return describe_block(o.path);
+  if (head.starts_with("ISHF") || o.path.extension() == handoff::kRecordingExtension)
+    return describe_recording(o.path);
   if (head.starts_with("GGUF")) return describe_model(o.path, o.cache);
   if (o.path.extension() == block_format::kExtension) return describe_block(o.path);
   auto other = describe_safetensors(o.path);
   if (other.ok()) return other;
-  return Status(Code::kUnsupported, o.path.string() + ": no block file, GGUF model or safetensors file (" +
+  return Status(Code::kUnsupported, o.path.string() +
+                                        ": no block file, recording, GGUF model or safetensors file (" +
                                         other.status().message() + ")");
 }
 
@@ -77,10 +81,12 @@ int run_inspect(const InspectOptions& o) {
 
 Command add_inspect(CLI::App& parent) {
   auto o = std::make_shared<InspectOptions>();
-  CLI::App* app = parent.add_subcommand("inspect", "describe a model, block file, store or projection pack");
-  app->add_option("path", o->path,
-                  "a block file (.isb), the folder of --store, a GGUF file, a Hugging Face folder, or a "
-                  "safetensors file")
+  CLI::App* app = parent.add_subcommand(
+      "inspect", "describe a model, block file, store, handoff recording or projection pack");
+  app->add_option(
+         "path", o->path,
+         "a block file (.isb), the folder of --store, a recording (.ish), a GGUF file, a Hugging Face "
+         "folder, or a safetensors file")
       ->required();
   app->add_option("--purge-source", o->purge_source,
                   "remove all blocks that this producer wrote (64 hexadecimal digits, as shown for the "

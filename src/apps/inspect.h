@@ -15,6 +15,7 @@ namespace isthmus {
 
 Result<Json> describe_block(const std::filesystem::path& file);
 Result<Json> describe_store(const std::filesystem::path& directory);
+Result<Json> describe_recording(const std::filesystem::path& file);  // of a handoff
 // GGUF file or Hugging Face folder. `cache`: where weight digests are kept. A model that this version cannot
 // run is described by its tensors, with the reason.
 Result<Json> describe_model(const std::filesystem::path& path, const std::filesystem::path& cache);

@@ -28,6 +28,8 @@ struct PrefillOptions {
   std::vector<std::string> decoders;
   PromptEngineOptions engine;
   bool project_again = false;
+  std::filesystem::path record;
+  uint64_t record_mib = 1024;
 };
 
 Result<DecoderDirectoryOptions> directory_options(const PrefillOptions& o, const std::string& token) {
@@ -56,6 +58,11 @@ PrefillServerOptions server_options(const PrefillOptions& o, const std::string& 
   return s;
 }
 
+Result<std::unique_ptr<handoff::Recorder>> open_recorder(const PrefillOptions& o) {
+  if (o.record.empty()) return std::unique_ptr<handoff::Recorder>();
+  return handoff::Recorder::create(o.record, o.record_mib << 20);
+}
+
 Status serve_prefills(const PrefillOptions& o) {
   ASSIGN_OR_RETURN(const std::string token, read_token(o.common.token_file));
   TRY(check_exposure(o.network, token));
@@ -67,8 +74,10 @@ Status serve_prefills(const PrefillOptions& o) {
   ASSIGN_OR_RETURN(const auto engine, NativePromptEngine::create(*m.model, producer.digest, o.engine));
   ASSIGN_OR_RETURN(DecoderDirectoryOptions d, directory_options(o, token));
   ASSIGN_OR_RETURN(const auto decoders, HttpDecoderDirectory::create(std::move(d)));
+  ASSIGN_OR_RETURN(const auto recorder, open_recorder(o));
   handoff::SenderOptions sender_options;
   sender_options.token = token;
+  sender_options.recorder = recorder.get();
   handoff::Sender sender(sender_options);
   CaptureMaker captures(m.model->config(), m.projection,
                         o.project_again ? SameProjection::kProjectAgain : SameProjection::kTakeEngineRows);
@@ -114,6 +123,11 @@ Command add_prefill(CLI::App& parent) {
   app->add_flag(
       "--project-again", o->project_again,
       "recompute the decoder's rows even when both sides have the same projection (same bits, slower)");
+  app->add_option("--record", o->record,
+                  "folder that keeps each transfer's frames as TRANSFER.ish, for isthmus inspect");
+  app->add_option("--record-mib", o->record_mib, "size of that folder; transfers beyond it are not recorded")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 30))
+      ->capture_default_str();
   return {app, [o] { return run_prefill(*o); }};
 }
 

@@ -155,6 +155,28 @@ Status write_file_durably(Fs& fs, const std::filesystem::path& path,
   return fs.sync_directory(path.parent_path());
 }
 
+Result<NewFile> NewFile::create(std::filesystem::path path) {
+  std::filesystem::path temp = path;
+  temp += ".tmp";
+  UniqueFd fd(open_retry(temp, O_WRONLY | O_CREAT | O_TRUNC, 0600));
+  if (!fd.valid()) return io_error("create", temp);
+  return NewFile(std::move(path), std::move(temp), std::move(fd));
+}
+
+NewFile::~NewFile() {
+  if (fd_.valid()) ::unlink(temp_.c_str());
+}
+
+Status NewFile::append(std::span<const std::byte> data) {
+  return write_all(fd_.get(), data, temp_);
+}
+
+Status NewFile::finish() {
+  if (::rename(temp_.c_str(), path_.c_str()) != 0) return io_error("rename", temp_);
+  fd_.reset();
+  return {};
+}
+
 Result<FileStamp> file_stamp(const std::filesystem::path& path) {
   struct stat st {};
   if (::stat(path.c_str(), &st) != 0) return io_error("stat", path);

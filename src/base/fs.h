@@ -92,6 +92,24 @@ class PosixFs final : public Fs {
 Status write_file_durably(Fs& fs, const std::filesystem::path& path,
                           std::span<const std::span<const std::byte>> parts);
 
+// A file written piece by piece: beside `path` under a temporary name until finish() renames it. Dropped
+// before that, it is removed. Not synced: for what may be lost with the power. One thread.
+class NewFile {
+ public:
+  static Result<NewFile> create(std::filesystem::path path);  // mode 0600
+  NewFile(NewFile&& o) noexcept = default;
+  NewFile& operator=(NewFile&&) = delete;
+  ~NewFile();
+  Status append(std::span<const std::byte> data);  // errors as Fs::write_file
+  Status finish();
+
+ private:
+  NewFile(std::filesystem::path path, std::filesystem::path temp, UniqueFd fd)
+      : path_(std::move(path)), temp_(std::move(temp)), fd_(std::move(fd)) {}
+  std::filesystem::path path_, temp_;
+  UniqueFd fd_;  // invalid once finished
+};
+
 Result<FileStamp> file_stamp(const std::filesystem::path& path);  // follows links
 
 Result<std::string> read_text_file(const std::filesystem::path& path, size_t max_bytes);

@@ -138,7 +138,11 @@ PrefillOutcome::PrefillOutcome(IncomingTransfer& transfer) : shared_(std::make_s
 
 std::function<void(Result<PrefillReport>)> PrefillOutcome::callback() {
   return [shared = shared_](Result<PrefillReport> r) {
-    if (!r.ok()) shared->transfer.fail(r.status());
+    // An honest engine reports after the seal, which ends the transfer: then neither has an effect.
+    shared->transfer.fail(r.ok() ? Status(Code::kCorrupt, "prefill engine: reported " +
+                                                              std::to_string(r->shipped_tokens) +
+                                                              " shipped tokens before a SEAL")
+                                 : r.status());
     MutexLock lock(shared->mutex);
     shared->result = std::move(r);
     shared->arrived.notify_all();

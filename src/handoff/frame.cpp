@@ -110,8 +110,10 @@ Result<Frame> read_frame(ByteStream& stream, uint32_t expected_sequence, uint32_
   TRY(stream.read_exact(json, limits));
   TRY(stream.read_exact(frame.payload, limits));
   const ConstBytes parts[] = {std::span(header).first(kChecksumOffset), json, frame.payload};
-  if (xxh3_64_of_parts(parts) != sizes.checksum)
-    return corrupt("checksum mismatch in " + std::string(frame_type_name(sizes.type)));
+  if (const uint64_t found = xxh3_64_of_parts(parts); found != sizes.checksum) {
+    return corrupt("checksum of " + std::string(frame_type_name(sizes.type)) + ": expected " +
+                   hex64(sizes.checksum) + ", got " + hex64(found));
+  }
   if (sizes.sequence != expected_sequence) {
     return corrupt("sequence " + std::to_string(sizes.sequence) + ", expected " +
                    std::to_string(expected_sequence));

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace isthmus::handoff {
 
@@ -37,6 +38,8 @@ inline constexpr size_t kGreetingBytes = 4 + 4 + kNonceBytes;  // magic u32, ver
 inline constexpr size_t kProofBytes =
     kTransferIdBytes + kNonceBytes + 32;    // id, nonce, HMAC-SHA256: 64 bytes
 inline constexpr size_t kAnswerBytes = 32;  // HMAC-SHA256
+
+inline constexpr std::string_view kRecordingExtension = ".ish";  // a sender's frames, one after the other
 
 inline constexpr int kWindowFrames = 4;  // ROWS frames in flight without ACK
 

@@ -1,33 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever a peer sends after the handshake: frames, their messages, and rows against a hybrid layout.
-#include <algorithm>
+// Whatever a peer sends after the handshake, and whatever a recording holds: frames, their messages, rows
+// against a hybrid layout, whole transfers.
 #include <cstdint>
+#include <cstring>
 
 #include "base/hash.h"
 #include "handoff/frame.h"
 #include "handoff/open_message.h"
+#include "handoff/recording.h"
 #include "handoff/rows_payload.h"
+#include "net/span_stream.h"
 
 namespace {
 
 using namespace isthmus;
 using namespace isthmus::handoff;
-
-class InputStream final : public ByteStream {
- public:
-  explicit InputStream(std::span<const std::byte> bytes) : bytes_(bytes) {}
-  Status read_exact(std::span<std::byte> out, const IoLimits&) override {
-    if (out.size() > bytes_.size()) return {Code::kUnavailable, "end of input"};
-    std::copy_n(bytes_.begin(), out.size(), out.begin());
-    bytes_ = bytes_.subspan(out.size());
-    return {};
-  }
-  Status write_all(std::span<const ConstBytes>, const IoLimits&) override { return {}; }
-  void close() override {}
-
- private:
-  std::span<const std::byte> bytes_;
-};
 
 const PlaneLayout& layout() {
   static const PlaneLayout l = {8,
@@ -47,17 +34,37 @@ void take(const Frame& frame) {
   (void)unpack_rows(layout(), *rows, frame.payload, block);
 }
 
+// The input with every frame's checksum made to fit, so that what is behind the checksums is reached.
+Bytes mended(std::span<const std::byte> input) {
+  Bytes bytes(input.begin(), input.end());
+  for (size_t at = 0; at + kHeaderBytes <= bytes.size();) {
+    uint32_t sizes[2];
+    std::memcpy(sizes, bytes.data() + at + 8, sizeof sizes);
+    const uint64_t end = at + kHeaderBytes + uint64_t{sizes[0]} + sizes[1];
+    if (end > bytes.size()) break;
+    const ConstBytes parts[] = {std::span(bytes).subspan(at, kChecksumOffset),
+                                std::span(bytes).subspan(at + kHeaderBytes, end - at - kHeaderBytes)};
+    const uint64_t checksum = xxh3_64_of_parts(parts);
+    std::memcpy(bytes.data() + at + kChecksumOffset, &checksum, sizeof checksum);
+    at = end;
+  }
+  return bytes;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto input = std::as_bytes(std::span(data, size));
-  InputStream stream(input);
+  const Bytes frames = mended(input);
+  (void)read_recording(input);
+  (void)read_recording(frames);
+  SpanStream stream(frames);
   for (uint32_t sequence = 0; sequence < 8; ++sequence) {
     const auto frame = read_frame(stream, sequence, 1 << 20, {});
     if (!frame.ok()) break;
     take(*frame);
   }
-  // The checksum stops most inputs above; here the same bytes are a message and its payload.
+  // The same bytes as one message and its payload.
   const size_t half = size / 2;
   const auto json = parse_json(as_text(input.first(half)), "fuzz");
   if (json.ok() && json->is_object()) {

@@ -17,10 +17,16 @@ bool Incoming::claim(std::function<void()> close_connection) {
   return true;
 }
 
-void Incoming::unclaim() {
+void Incoming::let_go(const Status& ended) {
   MutexLock lock(mutex_);
   close_connection_ = nullptr;
   in_use_ = false;
+  if (!state_.ended) {
+    state_.ended = true;
+    state_.sealed = ended.ok();
+    state_.error = ended;
+    if (ended.ok()) state_.sealed_s = elapsed();
+  }
   changed_.notify_all();
 }
 
@@ -35,15 +41,6 @@ void Incoming::rows_landed(int64_t last, uint64_t payload_bytes) {
   state_.last_rows_s = elapsed();
   state_.landed = last;
   state_.payload_bytes += payload_bytes;
-  changed_.notify_all();
-}
-
-void Incoming::sealed() {
-  MutexLock lock(mutex_);
-  if (state_.ended) return;
-  state_.sealed = true;
-  state_.ended = true;
-  state_.sealed_s = elapsed();
   changed_.notify_all();
 }
 

@@ -22,12 +22,11 @@ class Incoming {
 
   // The first connection that names this transfer gets it; another, or one after the end, does not.
   bool claim(std::function<void()> close_connection) EXCLUDES(mutex_);
-  // The connection thread is done with the sink and the stream.
-  void unclaim() EXCLUDES(mutex_);
+  // The connection thread is done with the sink; ok: after a seal. An end that came before stays.
+  void let_go(const Status& ended) EXCLUDES(mutex_);
 
   void rows_landed(int64_t last, uint64_t payload_bytes) EXCLUDES(mutex_);
   void frame_seen() EXCLUDES(mutex_);
-  void sealed() EXCLUDES(mutex_);
   void fail(const Status& why) EXCLUDES(mutex_);  // the first end stays; closes the connection
 
   TransferState state() const EXCLUDES(mutex_);

@@ -6,6 +6,23 @@
 #include "flow/identity.h"
 
 namespace isthmus::handoff {
+namespace {
+
+constexpr std::string_view kOpen = "handoff OPEN";
+// Of a transfer whose sizes somebody else chose: planes of all blocks together.
+constexpr int64_t kMaxPlaneBlocks = int64_t{1} << 24;
+
+Result<Digest> digest_field(const Json& j, std::string_view name) {
+  ASSIGN_OR_RETURN(const std::string hex, get_string(j, name, kOpen));
+  const auto digest = Digest::from_hex(hex);
+  if (!digest) {
+    return Status(Code::kInvalidArgument, std::string(kOpen) + ": field '" + std::string(name) +
+                                              "': expected 64 hex digits, got " + hex.substr(0, 65));
+  }
+  return *digest;
+}
+
+}  // namespace
 
 uint64_t total_plane_bytes(const TransferSpec& spec) {
   uint64_t total = 0;
@@ -26,6 +43,30 @@ Json open_json(const TransferSpec& spec) {
           {"producer", spec.source.producer.hex()},
           {"plane_bytes", total_plane_bytes(spec)},
           {"layout", spec.layout.to_json()}};
+}
+
+Result<TransferSpec> parse_open(const Json& opened) {
+  TransferSpec t;
+  ASSIGN_OR_RETURN(t.id, get_string(opened, "transfer", kOpen));
+  ASSIGN_OR_RETURN(t.prompt_tokens, get_int(opened, "tokens", kOpen));
+  ASSIGN_OR_RETURN(t.first, get_int(opened, "first", kOpen));
+  ASSIGN_OR_RETURN(t.last, get_int(opened, "last", kOpen));
+  ASSIGN_OR_RETURN(t.ids, digest_field(opened, "ids"));
+  ASSIGN_OR_RETURN(t.identity, digest_field(opened, "identity"));
+  ASSIGN_OR_RETURN(t.source.producer, digest_field(opened, "producer"));
+  ASSIGN_OR_RETURN(const std::string mode, get_string(opened, "mode", kOpen));
+  ASSIGN_OR_RETURN(t.source.kind, parse_source_kind(mode));
+  ASSIGN_OR_RETURN(t.layout, PlaneLayout::from_json(opened.value("layout", Json())));
+  const int64_t block = t.layout.block_tokens;
+  const auto planes = static_cast<int64_t>(t.layout.planes.size());
+  if (t.first < 0 || t.first % block != 0 || t.last < t.first || t.last >= t.prompt_tokens ||
+      (t.last - t.first) / block >= kMaxPlaneBlocks / planes) {
+    return Status(Code::kInvalidArgument, std::string(kOpen) + ": rows [" + std::to_string(t.first) + ", " +
+                                              std::to_string(t.last) + ") of " +
+                                              std::to_string(t.prompt_tokens) + " tokens");
+  }
+  TRY(check_open(opened, t));
+  return t;
 }
 
 Status check_open(const Json& opened, const TransferSpec& expected) {

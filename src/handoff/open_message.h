@@ -13,6 +13,9 @@ namespace isthmus::handoff {
 uint64_t total_plane_bytes(const TransferSpec& spec);
 
 Json open_json(const TransferSpec& spec);
+// The transfer that an OPEN describes, for readers that expect none. kInvalidArgument, kUnsupported, kCorrupt
+// for a message that contradicts itself.
+Result<TransferSpec> parse_open(const Json& opened);
 // Every field of `opened` against what is expected; kMismatch names the field and both values, kCorrupt for a
 // broken message.
 Status check_open(const Json& opened, const TransferSpec& expected);

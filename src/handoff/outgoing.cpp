@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/hash.h"
+#include "base/thread.h"
 #include "handoff/open_message.h"
 #include "handoff/rows_payload.h"
 
@@ -24,8 +25,10 @@ Result<std::unique_ptr<OutgoingTransfer>> Outgoing::open(std::unique_ptr<ByteStr
   std::unique_ptr<Outgoing> out(new Outgoing(std::move(stream), spec, options, std::move(cancel)));
   TRY(out->send_open());
   Outgoing* const self = out.get();
-  out->reader_ = std::jthread([self](const std::stop_token& stop) { self->read_loop(stop); });
-  out->writer_ = std::jthread([self](const std::stop_token& stop) { self->write_loop(stop); });
+  ASSIGN_OR_RETURN(out->reader_,
+                   start_thread([self](const std::stop_token& stop) { self->run_reader(stop); }));
+  ASSIGN_OR_RETURN(out->writer_,
+                   start_thread([self](const std::stop_token& stop) { self->run_writer(stop); }));
   return std::unique_ptr<OutgoingTransfer>(std::move(out));
 }
 
@@ -59,6 +62,7 @@ Status Outgoing::send(FrameType type, const Json& json, std::span<const ConstByt
 }
 
 Status Outgoing::send_open() {
+  TRY(check_fits_frames(spec_.layout, kMaxPayloadBytes));
   const Json open = open_json(spec_);
   if (const size_t bytes = dump_json(open).size(); bytes > kMaxJsonBytes) {
     return {Code::kInvalidArgument, "handoff OPEN: " + std::to_string(bytes) + " bytes for " +
@@ -167,7 +171,12 @@ bool Outgoing::next_item(const std::stop_token& stop, Item* item) {
   return true;
 }
 
-void Outgoing::write_loop(const std::stop_token& stop) {
+void Outgoing::run_writer(const std::stop_token& stop) {
+  const Status ended = without_exceptions([&] { return write_loop(stop); });
+  if (!ended.ok()) die(ended);
+}
+
+Status Outgoing::write_loop(const std::stop_token& stop) {
   Item item;
   while (next_item(stop, &item)) {
     const Status sent = item.seal             ? send_seal(item.last)
@@ -178,10 +187,10 @@ void Outgoing::write_loop(const std::stop_token& stop) {
       writing_ = false;
       changed_.notify_all();
     }
-    if (!sent.ok()) return die(sent);
-    if (item.seal) return;
+    if (!sent.ok() || item.seal) return sent;
     item = Item();
   }
+  return {};
 }
 
 Status Outgoing::send_block(const Item& item) {
@@ -220,16 +229,20 @@ Status Outgoing::take_ack(const Frame& frame) {
   return {};
 }
 
-void Outgoing::read_loop(const std::stop_token& stop) {
+void Outgoing::run_reader(const std::stop_token& stop) {
+  const Status ended = without_exceptions([&] { return read_loop(stop); });
+  if (ended.ok()) return;
+  die(ended);
+  stream_->close();  // wakes a writer that waits for the socket
+}
+
+Status Outgoing::read_loop(const std::stop_token& stop) {
   for (uint32_t sequence = 1;; ++sequence) {  // 0 was the ACK of OPEN
-    auto frame = read_frame(*stream_, sequence, kNoPayload, IoLimits{MonotonicTime::max(), stop});
-    const Status taken = frame.ok() ? take_ack(*frame) : frame.status();
-    if (!taken.ok()) {
-      die(taken);
-      return stream_->close();  // wakes a writer that waits for the socket
-    }
+    ASSIGN_OR_RETURN(const Frame frame,
+                     read_frame(*stream_, sequence, kNoPayload, IoLimits{MonotonicTime::max(), stop}));
+    TRY(take_ack(frame));
     MutexLock lock(mutex_);
-    if (sealed_) return;
+    if (sealed_) return {};
   }
 }
 

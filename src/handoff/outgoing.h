@@ -41,11 +41,13 @@ class Outgoing final : public OutgoingTransfer {
            std::stop_token cancel);
   Status send_open();
   Status send(FrameType type, const Json& json, std::span<const ConstBytes> payload);
-  void write_loop(const std::stop_token& stop);
+  void run_writer(const std::stop_token& stop);
+  Status write_loop(const std::stop_token& stop);
   bool next_item(const std::stop_token& stop, Item* item) EXCLUDES(mutex_);
   Status send_block(const Item& item);
   Status send_seal(int64_t last);
-  void read_loop(const std::stop_token& stop);
+  void run_reader(const std::stop_token& stop);
+  Status read_loop(const std::stop_token& stop);
   Status take_ack(const Frame& frame) EXCLUDES(mutex_);
   void die(const Status& why) EXCLUDES(mutex_);
   bool let_writer_finish() EXCLUDES(mutex_);

@@ -3,6 +3,7 @@
 
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "handoff/frame_format.h"
 #include "handoff/handshake.h"
 
@@ -37,18 +38,17 @@ class Receiver::Handle final : public IncomingTransfer {
 
 Result<std::unique_ptr<Receiver>> Receiver::start(ReceiverOptions options) {
   ASSIGN_OR_RETURN(auto listener, TcpListener::bind(options.bind_address, options.port));
-  return std::unique_ptr<Receiver>(new Receiver(std::move(options), std::move(listener)));
-}
-
-Receiver::Receiver(ReceiverOptions options, std::unique_ptr<TcpListener> listener)
-    : options_(std::move(options)), listener_(std::move(listener)) {
-  accept_thread_ = std::jthread([this](const std::stop_token& stop) { accept_loop(stop); });
+  std::unique_ptr<Receiver> receiver(new Receiver(std::move(options), std::move(listener)));
+  Receiver* const self = receiver.get();
+  ASSIGN_OR_RETURN(self->accept_thread_,
+                   start_thread([self](const std::stop_token& stop) { self->accept_loop(stop); }));
+  return receiver;
 }
 
 Receiver::~Receiver() {
   accept_thread_.request_stop();
   listener_->close();
-  accept_thread_.join();
+  if (accept_thread_.joinable()) accept_thread_.join();
   std::list<Connection> last;
   {
     MutexLock lock(mutex_);
@@ -107,58 +107,81 @@ void Receiver::forget(const std::string& id) {
   expected_.erase(id);
 }
 
-void Receiver::drop_finished() {
-  connections_.remove_if([](const Connection& c) { return c.done.load(); });
-}
-
 void Receiver::accept_loop(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    auto stream = listener_->accept(IoLimits{MonotonicTime::max(), stop});
-    if (!stream.ok()) {
-      if (stop.stop_requested()) return;
-      log_warn("handoff: accept: {}", stream.status().to_string());
-      std::this_thread::sleep_for(
-          std::chrono::milliseconds(50));  // out of descriptors: give others time to close theirs
-      continue;
-    }
-    MutexLock lock(mutex_);
-    drop_finished();
-    ++stats_.connections;
-    if (pending_ >= options_.max_pending) {
-      ++stats_.refused;
-      continue;  // closes
-    }
-    ++pending_;
-    Connection& c = connections_.emplace_back();
-    c.stream = stream.take();
-    c.thread = std::jthread([this, &c](const std::stop_token& s) {
-      serve(*c.stream, s);
-      {
-        MutexLock own(mutex_);
-        c.stream.reset();  // its descriptors go now, the entry at the next connection
-      }
-      c.done = true;
+    const Status admitted = without_exceptions([&] {
+      ASSIGN_OR_RETURN(auto stream, listener_->accept(IoLimits{MonotonicTime::max(), stop}));
+      return admit(std::move(stream));
     });
+    if (admitted.ok() || stop.stop_requested()) continue;
+    log_warn("handoff: accept: {}", admitted.to_string());
+    // Out of descriptors, threads or memory: give others time to return theirs.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
+}
+
+// A connection gets a thread of its own, or is closed.
+Status Receiver::admit(std::unique_ptr<TcpStream> stream) {
+  MutexLock lock(mutex_);
+  connections_.remove_if([](const Connection& c) { return c.done.load(); });
+  ++stats_.connections;
+  ++stats_.refused;  // until it has its thread
+  if (pending_ >= options_.max_pending) return {};
+  Connection& c = connections_.emplace_back();
+  c.done = true;
+  c.stream = std::move(stream);
+  auto thread = start_thread([this, &c](const std::stop_token& stop) { run(c, stop); });
+  if (!thread.ok()) {
+    c.stream.reset();
+    return thread.status();
+  }
+  c.done = false;
+  c.thread = thread.take();
+  ++pending_;
+  --stats_.refused;
+  return {};
+}
+
+void Receiver::run(Connection& c, const std::stop_token& stop) {
+  {
+    MutexLock admitted(mutex_);  // admit() has counted it
+  }
+  const Status served = without_exceptions([&] {
+    serve(*c.stream, stop);
+    return Status();
+  });
+  if (!served.ok()) refused(served);
+  {
+    MutexLock own(mutex_);
+    c.stream.reset();  // its descriptors go now, the entry at the next connection
+  }
+  c.done = true;
+}
+
+void Receiver::refused(const Status& why) {
+  log_warn("handoff: refused a connection: {}", why.to_string());
+  MutexLock lock(mutex_);
+  if (why.code() == Code::kUnauthenticated) ++stats_.unauthenticated;
+  ++stats_.refused;
 }
 
 void Receiver::serve(ByteStream& stream, const std::stop_token& stop) {
   const auto limits = IoLimits{std::chrono::steady_clock::now() + options_.handshake_timeout, stop};
-  const auto id = accept_handshake(stream, options_.token, limits);
+  Result<std::string> id = Status(Code::kInternal, "handoff: no handshake");
+  const Status shaken = without_exceptions([&] {
+    id = accept_handshake(stream, options_.token, limits);
+    return id.status();
+  });
   --pending_;
-  const std::shared_ptr<Incoming> incoming = id.ok() ? find(*id) : nullptr;
+  if (!shaken.ok()) return refused(shaken);
+  const std::shared_ptr<Incoming> incoming = find(*id);
   if (incoming == nullptr || !incoming->claim([&stream] { stream.close(); })) {
-    const Status why =
-        id.ok() ? Status(Code::kNotFound, "handoff: transfer " + *id + " is not expected here, or was used")
-                : id.status();
-    log_warn("handoff: refused a connection: {}", why.to_string());
-    MutexLock lock(mutex_);
-    if (why.code() == Code::kUnauthenticated) ++stats_.unauthenticated;
-    ++stats_.refused;
-    return;
+    return refused(
+        Status(Code::kNotFound, "handoff: transfer " + *id + " is not expected here, or was used"));
   }
-  const Status ended = receive_frames(stream, *incoming, options_.idle_timeout, stop);
-  incoming->unclaim();
+  const Status ended =
+      without_exceptions([&] { return receive_frames(stream, *incoming, options_.timeouts, stop); });
+  incoming->let_go(ended);
   MutexLock lock(mutex_);
   ++(ended.ok() ? stats_.sealed : stats_.failed);
 }

@@ -18,6 +18,11 @@
 
 namespace isthmus::handoff {
 
+struct FrameTimeouts {
+  std::chrono::milliseconds idle{30'000};    // without a byte; senders ping every 10 s
+  std::chrono::milliseconds frame{120'000};  // for one frame, however steadily its bytes drip
+};
+
 struct ReceiverOptions {
   std::string bind_address = "127.0.0.1";
   uint16_t port = 8021;  // 0: any free one
@@ -25,7 +30,7 @@ struct ReceiverOptions {
   int max_transfers = 8;
   int max_pending = 32;  // connections that have not authenticated
   std::chrono::milliseconds handshake_timeout{5'000};
-  std::chrono::milliseconds idle_timeout{30'000};   // senders ping every 10 s
+  FrameTimeouts timeouts;
   uint64_t memory_floor_bytes = uint64_t{1} << 30;  // left free after a transfer's window of blocks
 };
 
@@ -47,14 +52,17 @@ class Receiver final : public TransferReceiver {
   class Handle;
   struct Connection {
     std::unique_ptr<TcpStream> stream;  // null when served; replaced under mutex_
-    std::jthread thread;
     std::atomic<bool> done{false};
+    std::jthread thread;
   };
 
-  Receiver(ReceiverOptions options, std::unique_ptr<TcpListener> listener);
+  Receiver(ReceiverOptions options, std::unique_ptr<TcpListener> listener)
+      : options_(std::move(options)), listener_(std::move(listener)) {}
   void accept_loop(const std::stop_token& stop);
-  void drop_finished() REQUIRES(mutex_);
+  Status admit(std::unique_ptr<TcpStream> stream) EXCLUDES(mutex_);
+  void run(Connection& c, const std::stop_token& stop) EXCLUDES(mutex_);
   void serve(ByteStream& stream, const std::stop_token& stop);
+  void refused(const Status& why) EXCLUDES(mutex_);
   std::shared_ptr<Incoming> find(const std::string& id) EXCLUDES(mutex_);
   void forget(const std::string& id) EXCLUDES(mutex_);
 
@@ -69,7 +77,7 @@ class Receiver final : public TransferReceiver {
 };
 
 // The frames of one authenticated connection, from OPEN to SEAL. Returns why it ended; ok only after a seal.
-Status receive_frames(ByteStream& stream, Incoming& incoming, std::chrono::milliseconds idle_timeout,
+Status receive_frames(ByteStream& stream, Incoming& incoming, const FrameTimeouts& timeouts,
                       const std::stop_token& stop);
 
 }  // namespace isthmus::handoff

@@ -53,6 +53,24 @@ bool all_finite(DType dtype, std::span<const std::byte> values) {
   }
 }
 
+size_t payload_head_limit(const PlaneLayout& layout) {
+  return (layout.planes.size() + 1) * kHeadBytesPerPlane;
+}
+
+Status check_fits_frames(const PlaneLayout& layout, uint32_t max_payload) {
+  for (const PlaneSpec& p : layout.planes) {
+    // No block of the sequence has more rows of it than one that starts late.
+    const int64_t late = (int64_t{1} << 40) / layout.block_tokens * layout.block_tokens;
+    const size_t bytes = plane_bytes(p, late, late + layout.block_tokens) + 2 * kHeadBytesPerPlane;
+    if (bytes > max_payload) {
+      return {Code::kUnsupported, "handoff: plane " + p.name + " takes " + std::to_string(bytes) +
+                                      " bytes a block, a frame " + std::to_string(max_payload) +
+                                      ": use smaller blocks"};
+    }
+  }
+  return {};
+}
+
 Json rows_json(const RowsMessage& m) {
   return {{"first", m.first}, {"last", m.last}, {"plane", m.first_plane}, {"planes", m.planes}};
 }
@@ -117,7 +135,7 @@ Result<RowsPayload> rows_payload(const PlaneLayout& layout, const RowsMessage& m
 Status unpack_rows(const PlaneLayout& layout, const RowsMessage& m, std::span<const std::byte> payload,
                    std::span<std::byte> block) {
   SafetensorsLimits limits;
-  limits.max_header_bytes = layout.planes.size() * kHeadBytesPerPlane + kHeadBytesPerPlane;
+  limits.max_header_bytes = payload_head_limit(layout);
   ASSIGN_OR_RETURN(const Safetensors file, Safetensors::parse(payload, "handoff ROWS", limits));
   if (file.tensors().size() != m.planes) {
     return corrupt(std::to_string(file.tensors().size()) + " planes, the frame says " +

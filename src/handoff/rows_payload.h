@@ -30,6 +30,11 @@ Result<RowsMessage> parse_rows(const Json& j, const PlaneLayout& layout);
 std::vector<RowsMessage> split_block(const PlaneLayout& layout, int64_t first, int64_t last,
                                      uint32_t max_payload);
 
+// Most bytes that a payload's safetensors head takes.
+size_t payload_head_limit(const PlaneLayout& layout);
+// kUnsupported when a plane of a whole block does not fit into one payload.
+Status check_fits_frames(const PlaneLayout& layout, uint32_t max_payload);
+
 // The safetensors buffer of one message as parts to write: the head, then spans into `block` (all planes of
 // the token range).
 struct RowsPayload {

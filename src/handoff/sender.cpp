@@ -14,6 +14,7 @@ Result<std::unique_ptr<OutgoingTransfer>> Sender::open(const TransferSpec& spec,
   std::unique_ptr<ByteStream> stream = std::move(tcp);
   if (options_.wrap) stream = options_.wrap(std::move(stream));
   TRY(offer_handshake(*stream, options_.token, spec.id, limits));
+  if (options_.recorder != nullptr) stream = options_.recorder->record(std::move(stream), spec);
   return Outgoing::open(std::move(stream), spec, options_, std::move(cancel));
 }
 

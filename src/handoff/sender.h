@@ -9,6 +9,7 @@
 #include <string>
 
 #include "flow/transfer.h"
+#include "handoff/recorder.h"
 #include "net/byte_stream.h"
 
 namespace isthmus::handoff {
@@ -20,6 +21,7 @@ struct SenderOptions {
       10'000};  // keeps the receiver's idle time-out from firing during long chunks
   std::chrono::milliseconds ack_timeout{60'000};  // a receiver that does not take rows this long is gone
   size_t max_queued_blocks = 16;                  // put() blocks beyond; has_room() is false long before
+  Recorder* recorder = nullptr;                   // outlives the sender; null: nothing is recorded
   // Test seam: wraps the connected stream (fault injection). Empty: none.
   std::function<std::unique_ptr<ByteStream>(std::unique_ptr<ByteStream>)> wrap;
 };

@@ -4,6 +4,7 @@
 // and a stop token per operation. Knows nothing about frames.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +19,13 @@ namespace isthmus {
 struct IoLimits {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::stop_token stop;
+  std::chrono::milliseconds idle = std::chrono::milliseconds::max();  // longest wait for one more byte
 
+  // When a wait that begins now is over.
+  std::chrono::steady_clock::time_point end_of_wait() const {
+    if (idle == std::chrono::milliseconds::max()) return deadline;
+    return std::min(deadline, std::chrono::steady_clock::now() + idle);
+  }
   static IoLimits within_ms(int64_t ms, std::stop_token stop = {}) {
     return {std::chrono::steady_clock::now() + std::chrono::milliseconds(ms), std::move(stop)};
   }

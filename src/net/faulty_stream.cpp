@@ -34,11 +34,12 @@ Status FaultyStream::fail(const StreamFault& fault, const IoLimits& limits) {
     const MutexLock lock(mutex_);
     closed_changed_.notify_all();
   });
+  const auto deadline = limits.end_of_wait();
   const MutexLock lock(mutex_);
   while (!closed_ && !limits.stop.stop_requested()) {
-    if (limits.deadline == std::chrono::steady_clock::time_point::max()) {
+    if (deadline == std::chrono::steady_clock::time_point::max()) {
       closed_changed_.wait(mutex_);
-    } else if (!closed_changed_.wait_until(mutex_, limits.deadline)) {
+    } else if (!closed_changed_.wait_until(mutex_, deadline)) {
       return Status(Code::kDeadlineExceeded,
                     "faulty_stream: stalled at byte " + std::to_string(fault.offset));
     }

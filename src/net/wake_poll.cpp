@@ -54,12 +54,13 @@ void WakePoll::wake() {
 
 Status WakePoll::wait(int fd, short events, const IoLimits& limits, const char* where) {
   const std::stop_callback on_stop(limits.stop, [this] { ring(); });
+  const auto deadline = limits.end_of_wait();
   while (true) {
     if (woken_) return Status(Code::kCancelled, std::string(where) + ": closed here");
     if (limits.stop.stop_requested())
       return Status(Code::kCancelled, std::string(where) + ": stop requested");
     pollfd fds[2] = {{fd, events, 0}, {read_fd_, POLLIN, 0}};
-    const int ready = ::poll(fds, 2, timeout_ms(limits.deadline));
+    const int ready = ::poll(fds, 2, timeout_ms(deadline));
     if (ready < 0 && errno != EINTR) {
       return Status(Code::kIo, std::string(where) + ": poll: " + std::strerror(errno));
     }
