@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Uninitialized memory for plain values, aligned to a cache line and released with its owner. Movable, not
-// copyable; any thread. Contents are lost on resize. Large buffers are committed by the system page by page
-// as they are touched.
+// copyable; any thread. Contents are lost on resize. Large buffers lie in huge pages and are committed by the
+// system as they are touched.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/huge_pages.h"
 #include "base/status.h"
 
 namespace isthmus {
@@ -35,8 +36,11 @@ class AlignedBuffer {
     size_ = 0;
     if (count > (~size_t{0} - kAlign) / sizeof(T)) return false;
     const size_t bytes = (count * sizeof(T) + kAlign - 1) / kAlign * kAlign;
-    data_.reset(static_cast<T*>(std::aligned_alloc(kAlign, bytes == 0 ? kAlign : bytes)));
-    if (data_ == nullptr) return false;
+    const bool large = bytes >= kLargeBytes;
+    void* const block =
+        large ? allocate_huge(bytes) : std::aligned_alloc(kAlign, bytes == 0 ? kAlign : bytes);
+    if (block == nullptr) return false;
+    data_ = {static_cast<T*>(block), Free{large ? bytes : 0}};
     size_ = count;
     return true;
   }
@@ -47,8 +51,11 @@ class AlignedBuffer {
 
  private:
   static constexpr size_t kAlign = 64;
+  // A mapping of its own: buffers come and go, which an arena is not made for.
+  static constexpr size_t kLargeBytes = kOwnMappingBytes;
   struct Free {
-    void operator()(T* p) const { std::free(p); }
+    size_t huge_bytes = 0;  // 0: from the heap
+    void operator()(T* p) const { huge_bytes > 0 ? free_huge(p, huge_bytes) : std::free(p); }
   };
   std::unique_ptr<T, Free> data_;
   size_t size_ = 0;

@@ -28,6 +28,11 @@ struct AttentionSplit {
   int64_t end = 0;
   float scale = 0;
   float* out = nullptr;  // [group, D + 2]: D sums, largest score, sum of weights
+  // What the same thread does next on this row, to be fetched meanwhile: keys [next_begin, next_end) of
+  // next_kv_head; none when empty.
+  int64_t next_begin = 0;
+  int64_t next_end = 0;
+  int next_kv_head = 0;
 };
 
 // The fixed order in which 16 partial sums become one.

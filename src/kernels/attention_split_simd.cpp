@@ -56,12 +56,10 @@ HWY_INLINE void load_pairs(const bf16* at, int p, VF& even, VF& odd) {
   odd = hn::BitCast(DF(), hn::And(pairs, hn::Set(du, 0xffff0000u)));
 }
 
-// Keys are visited in the order of the reduction tree, which the hardware's prefetchers do not follow.
-constexpr int64_t kAheadTokens = 32;
-
-// Asks for `bytes` from `at` on; harmless wherever it points.
+// Asks for `bytes` from `at` on; harmless wherever it points. Into L2: a split's K and V rows, and the next
+// split's K rows behind them, are more than L1 holds.
 HWY_INLINE void prefetch(const void* at, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<const std::byte*>(at) + i);
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<const std::byte*>(at) + i, 0, 2);
 }
 
 template <int kHeads>
@@ -186,11 +184,8 @@ HWY_INLINE void score_split(const AttentionSplit& s, Work& work) {
            last = hn::Set(DF(), static_cast<float>(s.end - start));
   for (int64_t t = s.begin / kWidth * kWidth; t < s.end; t += kWidth) {
     const bf16* keys = k_rows<bf16>(*s.kv, t / kPageTokens, s.kv_head) + t % kPageTokens * dim;
-    if (t + kAheadTokens < s.end) {
-      const int64_t ahead = t + kAheadTokens;
-      prefetch(k_rows<bf16>(*s.kv, ahead / kPageTokens, s.kv_head) + ahead % kPageTokens * dim,
-               kWidth * dim * 2);
-    }
+    // Both passes keep memory busy: this one asks for V, the pass over V asks for the next split's K.
+    prefetch(v_rows<bf16>(*s.kv, t / kPageTokens, s.kv_head) + t % kPageTokens * dim, kWidth * dim * 2);
     VF score[kHeads];
     key_scores<kHeads>(work, keys, dim, chunks, score);
     const VF at = hn::Iota(DF(), static_cast<float>(t - start));
@@ -227,6 +222,13 @@ HWY_INLINE void softmax_split(const AttentionSplit& s, float* weights, float* ou
   out[1] = reduce_16(lanes);
 }
 
+// The K row of the thread's next split that corresponds to key t, to the end of its page; null: none.
+HWY_INLINE const bf16* next_keys(const AttentionSplit& s, int64_t t) {
+  const int64_t key = s.next_begin + t % kSplitTokens;
+  if (key >= s.next_end) return nullptr;
+  return k_rows<bf16>(*s.kv, key / kPageTokens, s.next_kv_head) + key % kPageTokens * s.kv->head_dim;
+}
+
 // out columns [32 * chunk, 32 * (chunk + kColumns)) of each head.
 template <int kHeads, int kColumns>
 HWY_INLINE void weigh_values(const AttentionSplit& s, const Work& work, int chunk, float* out) {
@@ -243,11 +245,12 @@ HWY_INLINE void weigh_values(const AttentionSplit& s, const Work& work, int chun
     const bf16* row =
         v_rows<bf16>(*s.kv, t / kPageTokens, s.kv_head) + t % kPageTokens * dim + kChunk * chunk;
     const int64_t page_end = std::min(s.end, (t / kPageTokens + 1) * kPageTokens);
-    // The team's items go from KV head to KV head: the next item's K rows.
-    const bf16* next =
-        k_rows<bf16>(*s.kv, t / kPageTokens, (s.kv_head + 1) % s.kv->kv_heads) + t % kPageTokens * dim;
-    for (; t < page_end; ++t, row += dim, next += dim) {
-      if (chunk == 0) prefetch(next, dim * 2);
+    const bf16* next = chunk == 0 ? next_keys(s, t) : nullptr;
+    for (; t < page_end; ++t, row += dim) {
+      if (next != nullptr) {
+        prefetch(next, dim * 2);
+        next += dim;
+      }
       HWY_UNROLL(4)
       for (int i = 0; i < kRegisters; ++i) {
         VF e, o;

@@ -58,6 +58,11 @@ void run_item(const Call& c, int64_t item) {
   split.end = std::min(start + kSplitTokens, position + 1);
   split.scale = c.shape.scale;
   split.out = c.partials + item * c.group * (c.dim + 2);
+  if (item + 1 < c.plan.items_before[r + 1]) {
+    split.next_kv_head = (split.kv_head + 1) % c.kv_heads;
+    split.next_begin = split.next_kv_head == 0 ? start + kSplitTokens : start;
+    split.next_end = position + 1;
+  }
   step::attention_split(split);
 }
 

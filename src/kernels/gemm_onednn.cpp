@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/huge_pages.h"
 #include "kernels/parallel.h"
 
 namespace isthmus::kernels {
@@ -163,7 +164,8 @@ bool rows_invariant(Shape& shape, const memory& weights) {
 
 struct OneDnnMatrix::State {
   std::shared_ptr<Shape> shape;
-  memory weights;
+  HugeBuffer blocked;
+  memory weights;  // over `blocked`
 };
 
 OneDnnMatrix::OneDnnMatrix(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -173,7 +175,11 @@ Result<std::unique_ptr<OneDnnMatrix>> OneDnnMatrix::pack(const bf16* weights, in
   auto state = std::make_unique<State>();
   state->shape = shape_for(n, k);
   Shape& shape = *state->shape;
-  state->weights = memory(shape.weights, cpu());
+  if (!state->blocked.try_resize(shape.weights.get_size())) {
+    return Status(Code::kResourceExhausted,
+                  "gemm: no memory for a matrix of " + std::to_string(n) + " x " + std::to_string(k));
+  }
+  state->weights = memory(shape.weights, cpu(), state->blocked.data());
   dnnl::stream stream(cpu());
   // [N, K] row-major is [K, N] column-major.
   memory source({{k, n}, memory::data_type::bf16, memory::format_tag::ba}, cpu(),

@@ -18,10 +18,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "base/dtype.h"
 #include "base/float16.h"
+#include "base/huge_pages.h"
 #include "kernels/step_linear.h"
 
 namespace isthmus::kernels {
@@ -91,19 +91,15 @@ struct StepActivation {
   int32_t init[2];  // -offset * sum of q: of each half for kSuperHalf, else of the block and 0
 };
 
-struct alignas(kStepCell) StepCell {
-  std::byte bytes[kStepCell];
-};
-
 struct StepMatrix::Impl {
   DType dtype = DType::kF32;
   int64_t n = 0, k = 0;
   int64_t padded_k = 0;   // plain types: k rounded up to 4
   int64_t tiles = 0;      // ceil(n / 16); lanes past n are zero
   size_t tile_bytes = 0;  // per tile, a multiple of 64
-  std::vector<StepCell> data;
+  HugeBuffer data;
 
-  const std::byte* tile(int64_t t) const { return data.data()->bytes + static_cast<size_t>(t) * tile_bytes; }
+  const std::byte* tile(int64_t t) const { return data.data() + static_cast<size_t>(t) * tile_bytes; }
   bool quantized() const { return step_geometry(dtype).code_bits != 0; }
 };
 

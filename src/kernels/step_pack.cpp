@@ -176,7 +176,7 @@ DType StepMatrix::dtype() const {
   return impl_->dtype;
 }
 size_t StepMatrix::bytes() const {
-  return impl_->data.size() * kStepCell;
+  return impl_->data.size();
 }
 
 Result<StepMatrix> StepMatrix::pack(DType dtype, const std::byte* blocks, int64_t n, int64_t k) {
@@ -205,7 +205,10 @@ Result<StepMatrix> StepMatrix::pack(DType dtype, const std::byte* blocks, int64_
   } else {
     impl->tile_bytes = round_to_cell(static_cast<size_t>(k / (kStepBlock * g.super_blocks)) * g.stride());
   }
-  impl->data.resize(static_cast<size_t>(impl->tiles) * impl->tile_bytes / kStepCell);
+  if (!impl->data.try_resize(static_cast<size_t>(impl->tiles) * impl->tile_bytes)) {
+    return {Code::kResourceExhausted,
+            "step_linear: no memory for a matrix of " + std::to_string(n) + " x " + std::to_string(k)};
+  }
   auto* out = reinterpret_cast<uint8_t*>(impl->data.data());
   const size_t file_row = row_bytes(dtype, k);
   for (int64_t row = 0; row < n; ++row) {
