@@ -6,8 +6,10 @@
 
 #include "apps/command.h"
 #include "apps/inspect.h"
+#include "apps/progress.h"
 #include "apps/render.h"
 #include "kernels/block_format.h"
+#include "kernels/fp8_blocks.h"
 #include "tensor/gguf.h"
 #include "tensor/gguf_writer.h"
 
@@ -20,14 +22,17 @@ struct Target {
   const char* name;
   DType dtype;
   uint32_t file_type;  // what GGUF files call it in general.file_type
+  bool fp8 = false;    // values rounded to FP8 blocks first, where FP8 checkpoints do so
 };
 constexpr Target kTargets[] = {{"q4_0", DType::kQ4_0, 2},    {"q8_0", DType::kQ8_0, 7},
-                               {"mxfp4", DType::kMxfp4, 38}, {"bf16", DType::kBF16, 32},
-                               {"f16", DType::kF16, 1},      {"f32", DType::kF32, 0}};
+                               {"mxfp4", DType::kMxfp4, 38}, {"fp8", DType::kBF16, 32, true},
+                               {"bf16", DType::kBF16, 32},   {"f16", DType::kF16, 1},
+                               {"f32", DType::kF32, 0}};
 
 struct ConvertOptions {
   stdfs::path in, out;
   std::string to;
+  bool layers_only = false;
   bool force = false;
   bool json = false;
 };
@@ -42,6 +47,10 @@ const Target& target_named(const std::string& name) {
 
 bool is_weight_matrix(const TensorView& t) {
   return t.shape.size() == 2 && t.name.ends_with(".weight") && t.name.find("norm") == std::string::npos;
+}
+
+bool is_in_layer(const TensorView& t) {
+  return t.name.starts_with("blk.");
 }
 
 Status check_convertible(const TensorView& t, DType to) {
@@ -92,6 +101,20 @@ Result<Bytes> convert_tensor(const TensorView& t, DType to) {
   return out;
 }
 
+// GGUF has no FP8 type: the file holds the values an FP8 checkpoint would have, as bf16.
+Result<Bytes> convert_to_fp8_values(const TensorView& t, DType to) {
+  TRY(check_convertible(t, to));
+  const int64_t rows = t.rows(), n = t.row_elements();
+  std::vector<float> values(static_cast<size_t>(rows * n));
+  for (int64_t r = 0; r < rows; ++r) {
+    kernels::dequantize_row(t.dtype, t.row(r).data(), n, values.data() + r * n);
+  }
+  kernels::round_to_fp8_blocks(values.data(), rows, n);
+  const TensorView rounded{
+      .name = t.name, .dtype = DType::kF32, .shape = t.shape, .data = std::as_bytes(std::span(values))};
+  return convert_tensor(rounded, to);
+}
+
 Status check_paths(const ConvertOptions& o) {
   std::error_code ignored;
   if (stdfs::equivalent(o.in, o.out, ignored))
@@ -112,11 +135,15 @@ Result<Json> convert(const ConvertOptions& o) {
   std::vector<Bytes> converted;
   std::vector<TensorView> written;
   int64_t matrices = 0;
+  Progress progress("convert");
   for (TensorView t : in.tensors().all()) {
-    if (is_weight_matrix(t)) {
+    progress.update(t.name, static_cast<int64_t>(written.size()), static_cast<int64_t>(in.tensors().size()));
+    if (is_weight_matrix(t) && (!o.layers_only || is_in_layer(t))) {
       ++matrices;
-      if (t.dtype != target.dtype) {
-        ASSIGN_OR_RETURN(Bytes bytes, convert_tensor(t, target.dtype));
+      const bool fp8 = target.fp8 && is_in_layer(t);  // FP8 checkpoints leave embedding and head alone
+      if (fp8 || t.dtype != target.dtype) {
+        ASSIGN_OR_RETURN(Bytes bytes,
+                         fp8 ? convert_to_fp8_values(t, target.dtype) : convert_tensor(t, target.dtype));
         converted.push_back(std::move(bytes));
         t.dtype = target.dtype;
         t.data = converted.back();
@@ -149,13 +176,19 @@ int run_convert(const ConvertOptions& o) {
 Command add_convert(CLI::App& parent) {
   auto o = std::make_shared<ConvertOptions>();
   CLI::App* app = parent.add_subcommand("convert", "write a GGUF model in another element type");
-  app->footer("Converts weight matrices, embedding and output included; norms and biases stay as they are.");
+  app->footer(
+      "Converts weight matrices, embedding and output included; norms and biases stay as they are. fp8: the\n"
+      "layers' matrices get the values that an FP8 checkpoint would have (e4m3, one f32 scale for each 128 "
+      "x\n"
+      "128 block), written as bf16 as GGUF has no such type; embedding and output become plain bf16.");
   app->add_option("--model", o->in, "the GGUF file to read")->required();
   app->add_option("--to", o->to,
-                  "q4_0: smallest with fast kernels; q8_0: nearly lossless; mxfp4; bf16, f16, f32: plain")
+                  "q4_0: smallest with fast kernels; q8_0: nearly lossless; mxfp4; fp8: see below; bf16, "
+                  "f16, f32: plain")
       ->required()
-      ->check(CLI::IsMember({"q4_0", "q8_0", "mxfp4", "bf16", "f16", "f32"}));
+      ->check(CLI::IsMember({"q4_0", "q8_0", "mxfp4", "fp8", "bf16", "f16", "f32"}));
   app->add_option("out", o->out, "the GGUF file to write")->required();
+  app->add_flag("--layers-only", o->layers_only, "leave embedding and output as they are");
   app->add_flag("--force", o->force, "replace the output file when it exists");
   app->add_flag("--json", o->json, "one JSON object instead of text");
   return {app, [o] { return run_convert(*o); }};

@@ -20,4 +20,17 @@ struct ReferenceLogitsOptions {
 // Errors: those of the model, kInvalidArgument (a file that does not fit the model), kCorrupt.
 Result<Json> eval_reference_logits(const ReferenceLogitsOptions& o);
 
+struct PairOptions {
+  std::filesystem::path reference;  // its values in f32 are what is held to be right
+  std::vector<std::filesystem::path> prefills, decoders;
+  std::filesystem::path documents;
+  int64_t prompt_tokens = 1200;
+  int64_t continuation_tokens = 64;
+};
+// Every decoder alone and behind every prefill engine, in both capture modes. Errors: those of the models,
+// kInvalidArgument (documents, models that do not fit).
+Result<Json> eval_pairs(const PairOptions& o);
+// The part of that result that people read, as tables.
+Json pair_tables(const Json& result);
+
 }  // namespace isthmus

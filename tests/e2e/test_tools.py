@@ -146,6 +146,17 @@ def test_convert_requantizes_the_matrices_only(tmp_path):
     assert run("convert", "--model", out, "--to", "f16", out, "--force").returncode == 2, "never over its own input"
 
 
+def test_convert_to_fp8_changes_layers_and_keeps_the_form_of_bf16(tmp_path):
+    plain, fp8, layers = tmp_path / "bf16.gguf", tmp_path / "fp8.gguf", tmp_path / "layers.gguf"
+    a = result("convert", "--model", MODEL, "--to", "bf16", plain)
+    b = result("convert", "--model", MODEL, "--to", "fp8", fp8)
+    assert a["tensors"] == b["tensors"] and a["out_bytes"] == b["out_bytes"]
+    assert result("inspect", plain)["weights_digest"] != result("inspect", fp8)["weights_digest"]
+    again = result("convert", "--model", fp8, "--to", "fp8", tmp_path / "again.gguf")
+    assert again["converted_tensors"] == 210, "the layers' matrices; the embedding is bf16 already"
+    assert result("convert", "--model", MODEL, "--to", "mxfp4", "--layers-only", layers)["converted_tensors"] == 210
+
+
 def test_doctor_passes_a_decoder_on_its_own(decoder, tmp_path):
     report = result("doctor", "--decoder", decoder, "--model", MODEL, "--store", tmp_path / "new", "--round-trip")
     found = checks(report)
