@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <thread>
 
 #include "handoff/handoff_test_util.h"
 #include "net/tcp.h"
@@ -120,6 +121,31 @@ TEST(Handoff, RandomBytesInsteadOfAHandshake) {
   EXPECT_FALSE(stream->read_exact(greeting, limits).ok());  // the greeting, then the end: no proof comes back
   EXPECT_FALSE((*in)->state().ended);
   EXPECT_EQ(p.receiver->stats().unauthenticated, 1u);
+}
+
+TEST(Handoff, AReceiverWithoutTheTokenGetsNoRows) {
+  const auto listener = TcpListener::bind().take();
+  const auto limits = IoLimits::within_ms(5'000);
+  std::jthread impostor([&] {
+    const auto stream = listener->accept(limits).take();
+    ByteWriter greeting;
+    greeting.write(kGreetingMagic);
+    greeting.write(uint32_t{kVersion});
+    greeting.append(std::string_view("a nonce of 16 b."));
+    const ConstBytes greeting_parts[] = {greeting.bytes()};
+    ASSERT_TRUE(stream->write_all(greeting_parts, limits).ok());
+    Bytes proof(kProofBytes);
+    ASSERT_TRUE(stream->read_exact(proof, limits).ok());
+    const Bytes answer(kAnswerBytes, std::byte{7});  // it takes any proof, and has none of its own
+    const ConstBytes answer_parts[] = {answer};
+    ASSERT_TRUE(stream->write_all(answer_parts, limits).ok());
+    EXPECT_FALSE(read_frame(*stream, 0, 0, limits).ok());
+  });
+  SenderOptions options;
+  options.token = "secret";
+  options.ack_timeout = std::chrono::milliseconds(1'000);
+  const auto out = Sender(options).open(spec_for(40), "127.0.0.1", listener->port(), {});
+  EXPECT_EQ(out.status().code(), Code::kUnauthenticated);
 }
 
 }  // namespace
