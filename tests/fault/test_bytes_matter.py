@@ -139,7 +139,7 @@ def identity_of_changed_pack(pair):
 
 ROPE_ROWS = {
     "pack": (False, False, "digest"),
-    "pack-and-its-digest": (True, False, "projection: the identity says [0-9a-f]{64}, the pack has [0-9a-f]{40}"),
+    "pack-and-its-digest": (True, False, "projection: the identity says [0-9a-f]{64}, the pack has [0-9a-f]{16}"),
     "pack-and-identity": (True, True, "none of the configured ones has identity"),
 }
 
