@@ -40,8 +40,13 @@ Json store_json(const StoreStats& s) {
 }
 
 Json bridge_json(const BridgeCounters::Values& b) {
-  return {{"skipped", b.skipped},   {"complete", b.complete}, {"partial", b.partial},
-          {"salvaged", b.salvaged}, {"declined", b.declined}, {"payload_bytes", b.payload_bytes}};
+  return {{"skipped", b.skipped},
+          {"complete", b.complete},
+          {"partial", b.partial},
+          {"salvaged", b.salvaged},
+          {"declined", b.declined},
+          {"payload_bytes", b.payload_bytes},
+          {"unbridged_wait_s", b.unbridged_wait_s}};
 }
 
 Json handoff_json(const handoff::ReceiverStats& h) {

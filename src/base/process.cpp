@@ -33,11 +33,13 @@ sigset_t end_signals() {
 }
 
 // In the child, between fork and exec: only async-signal-safe calls.
-[[noreturn]] void become(char* const* argv, char* const* environment, int nice) {
+[[noreturn]] void become(char* const* argv, char* const* environment, int nice,
+                         [[maybe_unused]] pid_t parent) {
   const sigset_t set = end_signals();
   sigprocmask(SIG_UNBLOCK, &set, nullptr);
 #ifdef __linux__
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // a killed parent takes its children along
+  prctl(PR_SET_PDEATHSIG, SIGTERM);     // a killed parent takes its children along,
+  if (getppid() != parent) _exit(127);  // also one that was killed before this took effect
 #endif
   if (nice != 0) setpriority(PRIO_PROCESS, 0, nice);
   dup2(STDERR_FILENO, STDOUT_FILENO);  // the parent's standard output is its own
@@ -94,9 +96,10 @@ Result<Child> Child::spawn(const std::vector<std::string>& argv, const SpawnOpti
   std::vector<std::string> environment = environment_with(options.environment);
   const std::vector<char*> arg_pointers = pointers(args);
   const std::vector<char*> environment_pointers = pointers(environment);
+  const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) return Status(Code::kResourceExhausted, std::string("fork: ") + std::strerror(errno));
-  if (pid == 0) become(arg_pointers.data(), environment_pointers.data(), options.nice);
+  if (pid == 0) become(arg_pointers.data(), environment_pointers.data(), options.nice, parent);
   return Child(pid);
 }
 

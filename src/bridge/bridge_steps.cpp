@@ -238,4 +238,8 @@ void count(const Verdict& v, BridgeCounters& counters) {
   });
 }
 
+void count_wait(double seconds, BridgeCounters& counters) {
+  counters.change([seconds](BridgeCounters::Values& c) { c.unbridged_wait_s += seconds; });
+}
+
 }  // namespace isthmus

@@ -44,5 +44,6 @@ TransferState wait_for_transfer(IncomingTransfer& transfer, const Request& rq, c
 Verdict verdict_of(Verdict v, const TransferSpec& spec, const TransferState& landed,
                    const std::optional<PrefillReport>& report, ServeStages& s);
 void count(const Verdict& v, BridgeCounters& counters);
+void count_wait(double seconds, BridgeCounters& counters);  // of a request that was not bridged
 
 }  // namespace isthmus

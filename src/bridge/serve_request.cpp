@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bridge/serve_request.h"
 
+#include "base/clock.h"
 #include "bridge/bridge_steps.h"
 #include "bridge/decode_reply.h"
 #include "route/decide.h"
@@ -8,7 +9,12 @@
 namespace isthmus {
 namespace {
 
-RouteFacts gather_facts(const Request& rq, ServeStages& s, const PrefillHealth& health) {
+struct Route {
+  Decision decision;
+  PrefillHealth health;  // asked only where a bridge is worth it
+};
+
+RouteFacts facts_of_store(const Request& rq, ServeStages& s) {
   RouteFacts f;
   const int64_t limit =
       static_cast<int64_t>(rq.ids.size()) - 1;  // the last prompt token is always the decoder's
@@ -16,13 +22,26 @@ RouteFacts gather_facts(const Request& rq, ServeStages& s, const PrefillHealth& 
   f.block_tokens = s.store.layout().block_tokens;
   f.cached_tokens = s.store.cached_tokens(rq.ids, limit, nullptr);
   f.prefill_configured = s.prefill != nullptr;
-  f.prefill_reachable = health.reachable;
-  f.prefill_why = health.why;
-  if (health.reachable) {
-    const Source source{s.options.mode, health.producer};
-    f.resumable_tokens = s.store.cached_tokens(rq.ids, limit, &source);
-  }
+  f.prefill_reachable = f.prefill_configured;  // until asked
   return f;
+}
+
+// A short or warm request is decided without a word to the prefill engine, so it never waits for a busy one.
+Route find_route(const Request& rq, ServeStages& s) {
+  RouteFacts f = facts_of_store(rq, s);
+  Route r{decide(f, s.options.limits), {}};
+  if (!r.decision.bridge) return r;
+  const MonotonicTime asked = std::chrono::steady_clock::now();
+  r.health = s.prefill->health();
+  f.prefill_reachable = r.health.reachable;
+  f.prefill_why = r.health.why;
+  if (r.health.reachable) {
+    const Source source{s.options.mode, r.health.producer};
+    f.resumable_tokens = s.store.cached_tokens(rq.ids, f.tokens - 1, &source);
+  }
+  r.decision = decide(f, s.options.limits);
+  if (!r.decision.bridge) count_wait(seconds_since(asked), s.counters);
+  return r;
 }
 
 // Prefill there, blocks arriving here. Whatever happens, what landed stays a prefix hit.
@@ -50,8 +69,7 @@ Verdict bridge(const Request& rq, const Decision& d, const Digest& producer, Ser
 }  // namespace
 
 void serve_request(const Request& rq, ServeStages& s, ReplySink& reply) {
-  const PrefillHealth health = s.prefill != nullptr ? s.prefill->health() : PrefillHealth{};
-  const Decision d = decide(gather_facts(rq, s, health), s.options.limits);
+  const auto [d, health] = find_route(rq, s);
   Verdict v = d.bridge ? bridge(rq, d, health.producer, s, reply) : skipped(rq, d, s.options);
   count(v, s.counters);
   if (rq.cancel.stop_requested()) return reply.fail(Status(Code::kCancelled, "the client is gone"));

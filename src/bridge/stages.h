@@ -36,6 +36,7 @@ class BridgeCounters {
   struct Values {
     uint64_t skipped = 0, complete = 0, partial = 0, salvaged = 0, declined = 0;
     uint64_t payload_bytes = 0;
+    double unbridged_wait_s = 0;  // that requests which were not bridged waited for the prefill engine
   };
   Values values() const EXCLUDES(mutex_) {
     MutexLock lock(mutex_);

@@ -97,7 +97,13 @@ TEST(Front, OversizedBodyIs413) {
   FrontOptions options;
   options.http.max_body_bytes = 1000;
   TestFront front(says({"Hello"}), options);
-  EXPECT_EQ(front.chat(R"(,"user":")" + std::string(2000, 'x') + "\"").status, 413);
+  const HttpResponse refused = front.chat(R"(,"user":")" + std::string(2000, 'x') + "\"");
+  EXPECT_EQ(refused.status, 413);
+  EXPECT_EQ(refused.headers.get("Content-Type"), "application/json");
+  EXPECT_EQ(json_of(refused)["error"], Json({{"message", "body too large"},
+                                             {"type", "invalid_request_error"},
+                                             {"param", nullptr},
+                                             {"code", "resource_exhausted"}}));
   EXPECT_EQ(front.chat().status, 200);
 }
 
@@ -223,6 +229,17 @@ TEST(Front, PromptTooLongNamesBothNumbers) {
   const Json error = json_of(reply)["error"];
   EXPECT_EQ(error["message"], "prompt: expected fewer tokens than the context of 200, got 200");
   EXPECT_EQ(error["code"], "context_length_exceeded");
+
+  // The longest token has 6 bytes: this is refused before it is cut into tokens.
+  const HttpResponse huge = front.completion(prompt(6 * kTestContext + 1));
+  EXPECT_EQ(huge.status, 400);
+  EXPECT_EQ(json_of(huge)["error"]["message"],
+            "prompt: expected fewer tokens than the context of 200, got at least 200");
+  EXPECT_EQ(json_of(huge)["error"]["code"], "context_length_exceeded");
+  const HttpResponse chat =
+      front.chat(R"(,"messages":[{"role":"user","content":")" + std::string(3000, 'a') + "\"}]");
+  EXPECT_EQ(chat.status, 400);
+  EXPECT_EQ(json_of(chat)["error"]["param"], "messages");
 }
 
 TEST(Front, BridgeOnlyRepliesWithTheVerdict) {

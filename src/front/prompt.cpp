@@ -29,6 +29,18 @@ Status cut_after_last_message(const Json& messages, std::string& rendered) {
   return Status();
 }
 
+Status too_long(const char* field, const PromptTools& tools, const std::string& tokens) {
+  return {Code::kInvalidArgument, std::string(field) + ": expected fewer tokens than the context of " +
+                                      std::to_string(tools.context_tokens) + ", got " + tokens};
+}
+
+// What cannot fit is refused before it is cut into tokens, which takes seconds for a text of many megabytes.
+Status check_can_fit(const char* field, std::string_view text, const PromptTools& tools) {
+  const size_t least = tools.tokenizer.least_tokens(text);
+  if (static_cast<int64_t>(least) < tools.context_tokens) return Status();
+  return too_long(field, tools, "at least " + std::to_string(least));
+}
+
 Result<std::vector<TokenId>> chat_ids(const OpenAiRequest& request, const PromptTools& tools) {
   if (tools.chat_template == nullptr) {
     return Status(Code::kUnsupported,
@@ -41,11 +53,14 @@ Result<std::vector<TokenId>> chat_ids(const OpenAiRequest& request, const Prompt
   input.extra = request.template_variables;
   ASSIGN_OR_RETURN(std::string text, tools.chat_template->render(input));
   if (request.continue_final_message) TRY(cut_after_last_message(request.messages, text));
+  TRY(check_can_fit("messages", text, tools));
   return tools.tokenizer.encode_rendered(text);
 }
 
-Result<std::vector<TokenId>> completion_ids(const OpenAiRequest& request, const Tokenizer& tokenizer) {
+Result<std::vector<TokenId>> completion_ids(const OpenAiRequest& request, const PromptTools& tools) {
+  const Tokenizer& tokenizer = tools.tokenizer;
   if (request.prompt_ids.empty()) {
+    TRY(check_can_fit("prompt", request.prompt, tools));
     return tokenizer.encode(request.prompt, {.parse_special = true, .add_bos = true});
   }
   for (const TokenId id : request.prompt_ids) {
@@ -63,15 +78,13 @@ Result<std::vector<TokenId>> completion_ids(const OpenAiRequest& request, const 
 Result<std::vector<TokenId>> prompt_ids(const OpenAiRequest& request, const PromptTools& tools) {
   const bool chat = request.kind == RequestKind::kChat;
   ASSIGN_OR_RETURN(std::vector<TokenId> ids,
-                   chat ? chat_ids(request, tools) : completion_ids(request, tools.tokenizer));
-  const std::string field = chat ? "messages" : "prompt";
+                   chat ? chat_ids(request, tools) : completion_ids(request, tools));
+  const char* const field = chat ? "messages" : "prompt";
   const auto tokens = static_cast<int64_t>(ids.size());
-  if (tokens == 0) return Status(Code::kInvalidArgument, field + ": expected a prompt, got 0 tokens");
-  if (tokens >= tools.context_tokens) {
-    return Status(Code::kInvalidArgument, field + ": expected fewer tokens than the context of " +
-                                              std::to_string(tools.context_tokens) + ", got " +
-                                              std::to_string(tokens));
+  if (tokens == 0) {
+    return Status(Code::kInvalidArgument, std::string(field) + ": expected a prompt, got 0 tokens");
   }
+  if (tokens >= tools.context_tokens) return too_long(field, tools, std::to_string(tokens));
   return ids;
 }
 

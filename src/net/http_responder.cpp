@@ -6,6 +6,7 @@
 #include <ctime>
 #include <utility>
 
+#include "base/json.h"
 #include "net/http_session.h"
 
 namespace isthmus {
@@ -55,11 +56,37 @@ std::string hex(size_t value) {
   return std::string(text.data(), end);
 }
 
+struct ErrorRow {
+  int http_status;
+  const char* type;
+  Code code;
+};
+
+constexpr std::array<ErrorRow, 5> kErrors = {{
+    {408, "invalid_request_error", Code::kDeadlineExceeded},
+    {413, "invalid_request_error", Code::kResourceExhausted},
+    {431, "invalid_request_error", Code::kResourceExhausted},
+    {500, "server_error", Code::kInternal},
+    {503, "unavailable_error", Code::kUnavailable},
+}};
+
+// The form in which clients of the API expect errors, also of those that no handler saw.
+std::string error_body(int http_status, std::string_view text) {
+  ErrorRow row{http_status, "invalid_request_error", Code::kInvalidArgument};
+  for (const ErrorRow& known : kErrors) {
+    if (known.http_status == http_status) row = known;
+  }
+  Json j;
+  j["error"] = {{"message", text}, {"type", row.type}, {"param", nullptr}, {"code", code_name(row.code)}};
+  return dump_ascii(j) + "\n";
+}
+
 }  // namespace
 
 std::string closing_reply(int status, std::string_view text) {
-  return status_line(status) + "Content-Type: text/plain\r\nConnection: close\r\nContent-Length: " +
-         std::to_string(text.size() + 1) + "\r\n\r\n" + std::string(text) + "\n";
+  const std::string body = error_body(status, text);
+  return status_line(status) + "Content-Type: application/json\r\nConnection: close\r\nContent-Length: " +
+         std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
 Result<std::string> SessionResponder::head(int status, std::string_view content_type,
@@ -141,7 +168,8 @@ bool SessionResponder::finish() {
   if (silent) {
     facts_.keep_alive = false;
     // Whether it arrives decides nothing: the connection closes either way.
-    [[maybe_unused]] const Status ignored = send(500, "text/plain", "the handler gave no reply\n", {});
+    [[maybe_unused]] const Status ignored =
+        send(500, "application/json", error_body(500, "the handler gave no reply"), {});
   }
   const MutexLock lock(mutex_);
   return state_ == State::kDone && facts_.keep_alive;

@@ -171,8 +171,9 @@ TEST(HttpStream, HandlersThatMisbehave) {
     int status;
     const char* end;
   };
-  for (const Row& row : {Row{"/throws", 500, "no reply\n"}, Row{"/silent", 500, "no reply\n"},
-                         Row{"/cut", 200, "4\r\npart\r\n"}, Row{"/inject", 204, "\r\n\r\n"}}) {
+  for (const Row& row :
+       {Row{"/throws", 500, "\"code\":\"internal\"}}\n"}, Row{"/silent", 500, "\"code\":\"internal\"}}\n"},
+        Row{"/cut", 200, "4\r\npart\r\n"}, Row{"/inject", 204, "\r\n\r\n"}}) {
     RawClient client(server->port());
     ASSERT_TRUE(
         client.send("GET " + std::string(row.path) + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")

@@ -11,6 +11,9 @@ namespace {
 
 constexpr size_t kMaxTextBytes = size_t{1} << 30;
 constexpr size_t kMaxTokens = size_t{1} << 22;
+// Composing makes text shorter: a Hangul syllable or a Greek letter with two marks to less than a third, none
+// to a quarter.
+constexpr size_t kMaxNfcShrinking = 4;
 
 // Control tokens that end a turn or a text in published models.
 constexpr std::array<std::string_view, 10> kKnownEnds = {
@@ -152,6 +155,7 @@ Status Tokenizer::index_spellings() {
     const bool literal = has_flag(id, kAdded) && (spelling.size() > 1 || has_flag(id, kSpecial));
     if (!literal) bytes = byte_alphabet_decode(spelling);
     bytes_[i] = bytes.value_or(spelling);
+    longest_bytes_ = std::max(longest_bytes_, bytes_[i].size());
     if (bytes && bytes->size() == 1) id_of_byte_[static_cast<uint8_t>(bytes->front())] = id;
   }
   return {};
@@ -267,6 +271,16 @@ Status Tokenizer::encode_text(std::string_view text, std::vector<TokenId>& ids) 
     merges_.merge(symbols, ids);
   }
   return {};
+}
+
+size_t Tokenizer::least_tokens(std::string_view text) const {
+  const auto strips = [](const AddedToken& t) { return t.lstrip || t.rstrip; };
+  if (std::any_of(spec_.added.begin(), spec_.added.end(), strips)) return 0;  // whitespace without end may go
+  const auto counts = [this](char c) {
+    return spec_.unknown_id >= 0 || id_of_byte_[static_cast<uint8_t>(c)] >= 0;  // others may be dropped
+  };
+  const auto bytes = static_cast<size_t>(std::count_if(text.begin(), text.end(), counts));
+  return bytes / longest_bytes_ / (spec_.nfc ? kMaxNfcShrinking : 1);
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) const {

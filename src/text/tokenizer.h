@@ -51,6 +51,10 @@ class Tokenizer {
   // one and the template has not written it.
   Result<std::vector<TokenId>> encode_rendered(std::string_view text) const;
 
+  // encode() of `text` gives at least so many tokens: a count of bytes against the longest token, so that
+  // what is far too long can be refused without being cut into tokens. 0: nothing known.
+  size_t least_tokens(std::string_view text) const;
+
   // The bytes of `ids` joined; not necessarily well-formed UTF-8 (see utf8_lossy, Detokenizer). Ids without a
   // token, such as a padded vocabulary has, add nothing. `skip_special` leaves out special added tokens.
   std::string decode(std::span<const TokenId> ids, bool skip_special) const;
@@ -89,6 +93,7 @@ class Tokenizer {
   TokenizerSpec spec_;
   PreTokenizer pre_;
   std::vector<std::string> bytes_;  // [V] what each token stands for
+  size_t longest_bytes_ = 1;        // of them
   std::vector<uint8_t> flags_;      // [V] Flag bits
   std::unordered_map<std::string, TokenId> id_of_spelling_;
   std::unordered_map<std::string_view, TokenId> id_of_piece_;  // only with ignore_merges; views into bytes_

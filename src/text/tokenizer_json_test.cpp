@@ -40,6 +40,7 @@ TEST(TokenizerJson, EveryFamilyEqualsTheReference) {
       SCOPED_TRACE(name + " " + dump_ascii(c["text"]));
       EXPECT_EQ(t->encode(text, {.parse_special = true, .add_bos = false}).take(), parsed);
       EXPECT_EQ(t->encode(text, {.parse_special = false, .add_bos = false}).take(), plain);
+      EXPECT_LE(t->least_tokens(text), std::min(parsed.size(), plain.size()));
       EXPECT_EQ(t->encode(text).take().size() != plain.size(), c["with_bos"].get<bool>());
       if (text.find("<|sep|>") == std::string::npos) {
         const std::string back = t->decode(plain, false);

@@ -8,6 +8,7 @@
 
 #include "text/byte_alphabet.h"
 #include "text/detokenizer.h"
+#include "text/nfc.h"
 #include "text/utf8.h"
 
 namespace isthmus {
@@ -81,6 +82,33 @@ TEST(Tokenizer, StrippingTokensSwallowWhitespace) {
   EXPECT_EQ(t.encode(" <tool> <tool>").take(), (Ids{kTool, kTool}));
   EXPECT_EQ(t.encode("\xE3\x80<tool>").take(),
             (Ids{0xE3, 0x80, kTool}));  // not whitespace, only its beginning
+}
+
+TEST(Tokenizer, KnowsALowerBoundOfItsTokens) {
+  const std::string abc = "abcabcabcabcabcabc";  // the longest tokens, <tool>, have 6 bytes
+  EXPECT_EQ(make(small_spec()).least_tokens(abc), 3u);
+  EXPECT_EQ(make(small_spec()).least_tokens("<tool><tool>"), 2u);
+  EXPECT_EQ(make(small_spec()).least_tokens(""), 0u);
+  TokenizerSpec spec = small_spec();
+  spec.nfc = true;
+  EXPECT_EQ(make(spec).least_tokens(abc + abc + abc), 2u) << "composing may make the text shorter";
+  spec = small_spec();
+  spec.tokens['x'] = "xx";  // no token for this byte: it is dropped
+  EXPECT_EQ(make(spec).least_tokens(abc + std::string(1000, 'x')), 3u);
+  spec = small_spec();
+  spec.added[0].lstrip = true;
+  EXPECT_EQ(make(spec).least_tokens(abc), 0u) << "its whitespace may vanish";
+}
+
+TEST(Nfc, NothingShrinksToLessThanAQuarter) {
+  // The worst cases known: a syllable of three letters, letters with two marks, signs with a shorter twin.
+  for (const char* text : {"\u1112\u1161\u11ab", "\u1fbe\u0308\u0301", "\u03b1\u0313\u0300\u0345", "\u212b",
+                           "\u2126", "\u1f71", "u\u0308\u0304", "\u1fbe\u0308\u0342"}) {
+    const std::string_view before(text);
+    const std::string after = normalize_nfc(before).take();
+    EXPECT_GE(4 * after.size(), before.size()) << text;
+    EXPECT_LT(after.size(), before.size()) << text;
+  }
 }
 
 TEST(Tokenizer, AllBytesRoundTrip) {
