@@ -60,19 +60,6 @@ def test_text_that_spells_control_tokens_is_found_again(pair, alone):
     assert same == answer
 
 
-def test_a_prompt_that_the_prefill_engine_refuses_is_answered_by_the_decoder(baseline):
-    """Its refusal crosses with the reason; nothing is decoded on a prefix that is not there."""
-    ids = prompt(700, seed=90)
-    with Pair(LIMITS, ["--kv-tokens", 512]) as pair:
-        reply = pair.serve.answer(ids)
-        assert "expected 2 to 513 tokens, got 700" in reply.verdict["bridge_error"]
-        assert reply.debug["cached_tokens"] == 0
-        assert reply.answer == baseline.answer(ids)
-        small = prompt(300, seed=91)
-        assert outcome(pair.serve.answer(small).verdict) == "complete"
-        pair.wait_idle()
-
-
 @pytest.mark.parametrize("tier", ["memory", "disk"])
 def test_a_restored_prefix_equals_a_computed_one(tier, tmp_path, baseline):
     size = 64
