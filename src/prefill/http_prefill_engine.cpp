@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/thread.h"
 #include "flow/identity.h"
 #include "prefill/prefill_wire.h"
 
@@ -88,10 +89,11 @@ Result<std::unique_ptr<PrefillRun>> HttpPrefillEngine::start(
   auto shared = std::make_shared<Call>(std::move(on_done));
   MutexLock lock(workers_mutex_);
   std::erase_if(workers_, [](const Worker& w) { return w.call->left(); });
-  workers_.push_back({shared, std::jthread([this, shared, call = std::move(call)] {
-                        shared->done(ask(call, shared->stop.get_token()));
-                        shared->leave();
-                      })});
+  ASSIGN_OR_RETURN(std::jthread thread, start_thread([this, shared, call = std::move(call)](std::stop_token) {
+                     shared->done(ask(call, shared->stop.get_token()));
+                     shared->leave();
+                   }));
+  workers_.push_back({shared, std::move(thread)});
   return std::unique_ptr<PrefillRun>(std::make_unique<DroppingRun>(std::move(shared)));
 }
 

@@ -31,8 +31,9 @@ class HttpPrefillEngine final : public PrefillEngine {
                                                            const Clock& clock = SystemClock::instance());
   ~HttpPrefillEngine() override;  // cancels what runs
 
-  // Never fails at once: what goes wrong is told to `on_done`. Dropping the run returns at once unless
-  // on_done is running, which is waited for; afterwards on_done is not called. on_done must not drop the run.
+  // Fails at once only for want of a thread: what else goes wrong is told to `on_done`. Dropping the run
+  // returns at once unless on_done is running, which is waited for; afterwards on_done is not called. on_done
+  // must not drop the run.
   Result<std::unique_ptr<PrefillRun>> start(PrefillCall call,
                                             std::function<void(Result<PrefillReport>)> on_done) override;
 

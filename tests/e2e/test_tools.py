@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("ISTHMUS_BINARY", str(ROOT / "build/release/isthmus"))
 MODEL = os.environ.get("ISTHMUS_MODEL", str(pathlib.Path.home() / ".cache/isthmus/models/smollm2-135m-instruct-q4_1.gguf"))
 BLOCK = ROOT / "tests/golden/block/v1.isb"
+RECORDING = ROOT / "tests/golden/handoff/v1.ish"
 NOBODY = "http://127.0.0.1:9"
 
 
@@ -83,6 +84,32 @@ def test_inspect_describes_a_block_and_says_when_it_is_damaged(flipped):
     assert "planes checksum" in result("inspect", flipped, code=1)["damaged"]
     flipped.write_bytes(b"\0" + BLOCK.read_bytes()[1:])
     assert "not a block file" in result("inspect", flipped, code=1)["damaged"]
+
+
+def test_inspect_checks_a_recording():
+    recording = result("inspect", RECORDING)
+    assert recording["what"] == "handoff recording" and "damaged" not in recording
+    assert recording["open"]["tokens"] == 20 and recording["open"]["rows"] == {"first": 0, "last": 19}
+    assert [(f["offset"], f["frame"], f["rows"]) for f in recording["frames"]] == [
+        (0, "OPEN", "-"), (930, "ROWS", "0..8"), (1567, "ROWS", "8..16"), (2209, "ROWS", "16..19"), (2788, "SEAL", "-")]
+    assert recording["end"].startswith("sealed") and recording["whole_blocks_to"] == 19 and recording["plane_bytes"] == 444
+    assert "sealed" in run("inspect", RECORDING).stdout
+
+
+@pytest.mark.parametrize("at,damage", [
+    (0, "offset 0, frame 0: handoff frame: bad magic"),
+    (1600, "offset 1567, frame 2: handoff frame: checksum of ROWS: expected "),
+    (-1, "offset 2788, frame 4: handoff frame: checksum of SEAL: expected "),
+])
+def test_inspect_names_the_first_damage_of_a_recording(at, damage, tmp_path):
+    data = bytearray(RECORDING.read_bytes())
+    data[at] ^= 1
+    (tmp_path / "bad.ish").write_bytes(data)
+    assert result("inspect", tmp_path / "bad.ish", code=1)["damaged"].startswith(damage)
+    (tmp_path / "cut.ish").write_bytes(RECORDING.read_bytes()[:2788])
+    cut = result("inspect", tmp_path / "cut.ish", code=1)
+    assert cut["damaged"] == "offset 2788, frame 4: expected SEAL or ABORT, got the end of the file"
+    assert cut["end"] == "cut" and cut["whole_blocks_to"] == 19
 
 
 def test_inspect_counts_a_store_and_purges_a_producer(tmp_path):
