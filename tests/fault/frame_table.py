@@ -153,6 +153,22 @@ def after_seal(*more):
     return script
 
 
+def pauses_with_pings(call):
+    """Computes for longer than the receiver waits for silence, and says every second that it lives."""
+    sent = call.frames()
+    with contextlib.closing(call.connect()) as connection:
+        connection.send_acknowledged(sent[:2])
+        so_far = sent[:2]
+        for _ in range(2 * STALL_S):
+            time.sleep(1)
+            so_far.append(Frame(PING, {}, sequence=len(so_far)))
+            connection.send(so_far[-1])
+        so_far += [f.changed(sequence=len(so_far) + i) for i, f in enumerate(sent[2:-1])]
+        connection.send(*so_far[-3:], seal(so_far, call.plane_bytes))
+        call.heard = connection.last_word()
+    return call.report()
+
+
 def slow(index):
     """From frame `index` on a byte now and then, until the receiver closes."""
     def script(call):
@@ -299,6 +315,7 @@ FAULTS = [
     FrameFault("transfer-unknown", unknown_transfer, "declined: .*does not know the transfer", refused=1),
     FrameFault("token", wrong_secret, "declined: unauthenticated", refused=1, unauthenticated=1),
 
+    FrameFault("pauses-with-pings", pauses_with_pings, "complete", ALL),
     FrameFault("slow-rows", slow(1), f"declined: .*no row for {STALL_S} s"),
     FrameFault("slow-after-two-blocks", slow(3), salvage(2 * BLOCK), 2 * BLOCK),
     FrameFault("silent-after-open", silent_after(1), f"declined: .*no row for {STALL_S} s"),
