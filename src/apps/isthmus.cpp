@@ -9,18 +9,12 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("isthmus ") + ISTHMUS_VERSION);
   app.require_subcommand(1);
   const isthmus::Command commands[] = {
-      isthmus::add_up(app),
-      isthmus::add_serve(app),
-      isthmus::add_prefill(app),
-      isthmus::add_ask(app),
-      isthmus::add_bench(app),
-      isthmus::add_doctor(app),
-      isthmus::add_inspect(app),
-      isthmus::add_verify_blocks(app),
-      isthmus::add_diff_state(app),
-      isthmus::add_export_projection(app),
-      isthmus::add_convert(app),
-      isthmus::add_eval(app),
+      isthmus::add_up(app),         isthmus::add_serve(app),
+      isthmus::add_prefill(app),    isthmus::add_ask(app),
+      isthmus::add_bench(app),      isthmus::add_doctor(app),
+      isthmus::add_inspect(app),    isthmus::add_verify_blocks(app),
+      isthmus::add_diff_state(app), isthmus::add_export_projection(app),
+      isthmus::add_convert(app),    isthmus::add_eval(app),
       isthmus::add_tokenize(app),
   };
   CLI11_PARSE(app, argc, argv);

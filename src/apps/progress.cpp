@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/progress.h"
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <utility>
+
+#include "base/process.h"
 
 namespace isthmus {
 namespace {
@@ -16,7 +16,7 @@ constexpr auto kLineEvery = std::chrono::seconds(10);
 }  // namespace
 
 Progress::Progress(std::string what)
-    : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) == 1), started_(Clock::now()) {}
+    : what_(std::move(what)), terminal_(stderr_is_terminal()), started_(Clock::now()) {}
 
 Progress::~Progress() {
   if (dirty_) std::fputs("\r\033[K", stderr);

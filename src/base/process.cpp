@@ -135,4 +135,8 @@ Result<uint16_t> free_loopback_port() {
   return ntohs(address.sin_port);
 }
 
+bool stderr_is_terminal() {
+  return isatty(STDERR_FILENO) == 1;
+}
+
 }  // namespace isthmus

@@ -48,4 +48,6 @@ class Child {
 // A TCP port on loopback that was free a moment ago.
 Result<uint16_t> free_loopback_port();
 
+bool stderr_is_terminal();  // progress may rewrite its line
+
 }  // namespace isthmus
