@@ -115,7 +115,11 @@ BlockPtr BlockStore::fetch(const BlockKey& key) {
 void BlockStore::count_lookup(const CachedPrefix& found) {
   MutexLock lock(mutex_);
   const uint64_t tick = ++tick_;
-  for (const BlockPtr& block : found.blocks) use(block->key, tick);
+  for (const BlockPtr& block : found.blocks) {
+    use(block->key, tick);
+    BlockTable::Entry* entry = table_.find(block->key);
+    if (entry != nullptr && entry->in_ram && entry->unwritten) enqueue(*entry, block);
+  }
   ++(found.tokens > 0 ? stats_.hits : stats_.misses);
   stats_.hit_tokens += static_cast<uint64_t>(found.tokens);
 }
@@ -202,10 +206,11 @@ bool BlockStore::make_ram_room(uint64_t bytes, uint64_t overrun_bytes) {
 
 void BlockStore::enqueue(BlockTable::Entry& entry, const BlockPtr& block) {
   if (ssd_ == nullptr || entry.disk != DiskState::kNone) return;
-  if (queue_.push(block)) {
-    entry.disk = DiskState::kQueued;
-  } else {
+  entry.unwritten = !queue_.push(block);
+  if (entry.unwritten) {
     ++stats_.dropped_writes;
+  } else {
+    entry.disk = DiskState::kQueued;
   }
 }
 

@@ -68,7 +68,9 @@ void BlockStore::make_durable(const Block& block) {
   }
   MutexLock lock(mutex_);
   ++(above ? stats_.dropped_writes : stats_.floor_skipped_writes);
-  table_.find(block.key)->disk = DiskState::kNone;
+  BlockTable::Entry* entry = table_.find(block.key);
+  entry->disk = DiskState::kNone;
+  entry->unwritten = !above;
 }
 
 void BlockStore::finish_write(const Block& block, const Result<uint64_t>& written) {
@@ -81,6 +83,7 @@ void BlockStore::finish_write(const Block& block, const Result<uint64_t>& writte
   if (!written.ok()) {
     ++stats_.failed_writes;
     entry->disk = DiskState::kNone;
+    entry->unwritten = true;
     return;
   }
   ++stats_.disk_writes;

@@ -34,6 +34,7 @@ class BlockTable {
     BlockInfo info;
     bool in_ram = false;
     DiskState disk = DiskState::kNone;
+    bool unwritten = false;  // the disk was full, failing or too slow: tried again when the block is used
   };
 
   Entry& add(BlockInfo info);  // the key must not be here yet
