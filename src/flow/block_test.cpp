@@ -8,6 +8,7 @@
 
 #include "base/fs.h"
 #include "base/json.h"
+#include "base/test_data.h"
 
 namespace isthmus {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 // Keys are addresses that other processes, builds and languages must compute alike; the golden file comes
 // from tests/block_keys.py, which shares no code with us.
 TEST(BlockKey, ChainsEqualTheGoldenFile) {
-  const auto text = read_text_file(ISTHMUS_TEST_DATA "/block/keys.json", 1 << 20);
+  const auto text = read_text_file(test_data("block/keys.json"), 1 << 20);
   ASSERT_TRUE(text.ok()) << text.status().to_string();
   const auto golden = parse_json(*text, "golden");
   ASSERT_TRUE(golden.ok()) << golden.status().to_string();

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "base/test_data.h"
 #include "flow/plane.h"
 #include "tensor/safetensors.h"
 
@@ -47,8 +48,8 @@ inline PlaneLayout hybrid_layout() {
 }
 
 inline Safetensors golden(int64_t tokens) {
-  auto file = Safetensors::open(std::string(ISTHMUS_TEST_DATA "/deepseek_v4_tiny/cache_t") +
-                                std::to_string(tokens) + ".safetensors");
+  auto file =
+      Safetensors::open(test_data("deepseek_v4_tiny/cache_t" + std::to_string(tokens) + ".safetensors"));
   ISTHMUS_CHECK(file.ok());
   return file.take();
 }

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/fs.h"
+#include "base/test_data.h"
 #include "handoff/handoff_test_util.h"
 #include "handoff/recording.h"
 
@@ -26,7 +27,7 @@ Bytes read_bytes(const stdfs::path& path) {
 }
 
 Bytes golden() {
-  return read_bytes(ISTHMUS_TEST_DATA "/handoff/v1.ish");
+  return read_bytes(test_data("handoff/v1.ish"));
 }
 
 struct Folder {

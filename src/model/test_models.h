@@ -11,13 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "base/test_data.h"
 #include "model/model.h"
 #include "tensor/safetensors.h"
 
 namespace isthmus::test_models {
 
 inline std::filesystem::path golden(const std::string& name) {
-  return std::filesystem::path(ISTHMUS_TEST_DATA) / name;
+  return test_data(name);
 }
 
 // A directory under the test's temporary folder with the weights of `name` and another config.json.

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/fs.h"
+#include "base/test_data.h"
 #include "store/block_format.h"
 
 namespace isthmus {
@@ -46,7 +47,7 @@ Bytes patched(size_t at, T value) {
 
 TEST(BlockFile, IsTheGoldenFile) {
   PosixFs fs;
-  auto golden = fs.read_file(ISTHMUS_TEST_DATA "/block/v1.isb");
+  auto golden = fs.read_file(test_data("block/v1.isb"));
   ASSERT_TRUE(golden.ok()) << golden.status().to_string();
   EXPECT_EQ(encode(golden_block(), golden_context()), *golden);
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/test_data.h"
 #include "kernels/block_format.h"
 #include "tensor/safetensors.h"
 
@@ -16,7 +17,7 @@ namespace isthmus {
 namespace {
 
 const Safetensors& golden() {
-  static Result<Safetensors> file = Safetensors::open(ISTHMUS_TEST_DATA "/gguf_blocks/blocks.safetensors");
+  static Result<Safetensors> file = Safetensors::open(test_data("gguf_blocks/blocks.safetensors"));
   return *file;
 }
 

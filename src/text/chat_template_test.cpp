@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The wrapper: which forms a template takes, how messages are adapted to it, and what is refused.
 #include "text/chat_template.h"
+#include "base/test_data.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +12,7 @@ namespace isthmus {
 namespace {
 
 std::string template_file(const std::string& name) {
-  std::ifstream in(std::string(ISTHMUS_TEST_DATA) + "/templates/" + name + ".jinja", std::ios::binary);
+  std::ifstream in(test_data("templates/" + name + ".jinja"), std::ios::binary);
   EXPECT_TRUE(in.good()) << name;
   return {std::istreambuf_iterator<char>(in), {}};
 }

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/json.h"
+#include "base/test_data.h"
 #include "text/jinja_interpreter.h"
 #include "text/jinja_json.h"
 #include "text/jinja_parser.h"
@@ -24,7 +25,7 @@ class FrozenClock final : public Clock {
 };
 
 std::string text_file(const std::string& name) {
-  std::ifstream in(std::string(ISTHMUS_TEST_DATA) + "/templates/" + name, std::ios::binary);
+  std::ifstream in(test_data("templates/" + name), std::ios::binary);
   EXPECT_TRUE(in.good()) << name;
   return {std::istreambuf_iterator<char>(in), {}};
 }

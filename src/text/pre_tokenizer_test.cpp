@@ -5,6 +5,7 @@
 
 #include "base/fs.h"
 #include "base/json.h"
+#include "base/test_data.h"
 
 namespace isthmus {
 namespace {
@@ -27,8 +28,7 @@ TEST(PreTokenizer, CutsAsTheReferenceDoes) {
       {"qwen2", {SplitRule::kQwen2}},
       {"llama3", {SplitRule::kLlama3}},
   };
-  const Result<std::string> text =
-      read_text_file(std::string(ISTHMUS_TEST_DATA) + "/tokenizer/splits.json", 4u << 20);
+  const Result<std::string> text = read_text_file(test_data("tokenizer/splits.json"), 4u << 20);
   ASSERT_TRUE(text.ok());
   const Result<Json> golden = parse_json(*text, "splits.json");
   ASSERT_TRUE(golden.ok());

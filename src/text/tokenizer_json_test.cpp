@@ -5,16 +5,17 @@
 
 #include "base/fs.h"
 #include "base/json.h"
+#include "base/test_data.h"
 #include "text/nfc.h"
 #include "text/tokenizer.h"
 
 namespace isthmus {
 namespace {
 
-const std::string kData = std::string(ISTHMUS_TEST_DATA) + "/tokenizer/";
+const std::filesystem::path kData = test_data("tokenizer");
 
 std::string file(const std::string& name) {
-  Result<std::string> text = read_text_file(kData + name, 4u << 20);
+  Result<std::string> text = read_text_file(kData / name, 4u << 20);
   EXPECT_TRUE(text.ok()) << text.status().to_string();
   return text.ok() ? *text : std::string();
 }

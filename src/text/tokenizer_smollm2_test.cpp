@@ -6,6 +6,7 @@
 
 #include "base/fs.h"
 #include "base/json.h"
+#include "base/test_data.h"
 #include "text/detokenizer.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
@@ -13,11 +14,11 @@
 namespace isthmus {
 namespace {
 
-const std::string kData = std::string(ISTHMUS_TEST_DATA) + "/tokenizer/";
+const std::filesystem::path kData = test_data("tokenizer");
 
 // The format is described in tests/golden/tokenizer/make_smollm2_vocabulary.py.
 TokenizerSpec smollm2_spec() {
-  Result<std::string> text = read_text_file(kData + "smollm2_vocabulary.txt", 4u << 20);
+  Result<std::string> text = read_text_file(kData / "smollm2_vocabulary.txt", 4u << 20);
   EXPECT_TRUE(text.ok());
   std::istringstream in(*text);
   std::string word;
@@ -64,7 +65,7 @@ std::vector<TokenId> encode(std::string_view text, bool parse_special = false) {
 }
 
 TEST(TokenizerSmollm2, EqualsTheReferenceOnEveryCase) {
-  const Result<std::string> text = read_text_file(kData + "smollm2.json", 4u << 20);
+  const Result<std::string> text = read_text_file(kData / "smollm2.json", 4u << 20);
   ASSERT_TRUE(text.ok());
   const Result<Json> golden = parse_json(*text, "smollm2.json");
   ASSERT_TRUE(golden.ok());
