@@ -9,6 +9,7 @@ over the rounds. Ours is timed from outside, over HTTP (`isthmus bench`); a peer
 round a GEMM and a read of memory measure what the machine gives at that time.
 """
 import argparse
+import contextlib
 import datetime
 import hashlib
 import json
@@ -131,8 +132,9 @@ def calibrate(kernels_bench):
             "read_byte_s": rows["read_memory/real_time"]["bytes_per_second"]}
 
 
-def measure_file(label, arms, rounds, kernels_bench, samples, calibrations):
-    """Adds one sample per round, case and arm."""
+def measure_file(label, arms, rounds, kernels_bench, calibrations):
+    """One sample per round, case and arm; adds one calibration per round."""
+    samples = []
     for number in range(rounds):
         calibrations.append({"file": label, "round": number, **calibrate(kernels_bench)})
         order = list(arms) if number % 2 == 0 else list(reversed(arms))
@@ -142,6 +144,7 @@ def measure_file(label, arms, rounds, kernels_bench, samples, calibrations):
                 for rate, case in cases.items():
                     samples.append({"file": label, "round": number, "case": case, "arm": arm, "tok_s": got[rate]})
                     print(f"{label} round {number + 1}/{rounds}: {case:13} {arm:6} {got[rate]:8.1f} tok/s", file=sys.stderr)
+    return samples
 
 
 def medians_of(samples, arms):
@@ -208,16 +211,17 @@ def main():
               "runs": [dict(zip(("prompt_tokens", "answer_tokens", "streams", "cases"), run)) for run in RUNS],
               "files": {}, "arms": {}, "medians": {}, "all_ratios": {}, "samples": [], "calibration": []}
     for label, path in (("q4_0", q4_0), ("q4_1", args.model)):
-        arms = {"ours": Ours(args.binary, path, args.threads), "llama": Llama(path, args.threads)}
-        samples = []
-        measure_file(label, arms, args.rounds, args.kernels_bench, samples, result["calibration"])
+        with contextlib.ExitStack() as stack:
+            arms = {}
+            for name, make in (("ours", lambda: Ours(args.binary, path, args.threads)), ("llama", lambda: Llama(path, args.threads))):
+                arms[name] = make()
+                stack.callback(arms[name].close)
+            samples = measure_file(label, arms, args.rounds, args.kernels_bench, result["calibration"])
+            result["arms"][label] = {name: {"version": arm.version, **arm.options} for name, arm in arms.items()}
         result["files"][label] = {"name": path.name, "sha256": sha256_file(path), "bytes": path.stat().st_size}
-        result["arms"][label] = {name: {"version": arm.version, **arm.options} for name, arm in arms.items()}
         result["samples"] += samples
-        result["medians"][label] = medians_of(samples, arms)
-        result["all_ratios"][label] = ratios_of(result["medians"][label], ["llama"])
-        for arm in arms.values():
-            arm.close()
+        result["medians"][label] = medians_of(samples, list(arms))
+        result["all_ratios"][label] = ratios_of(result["medians"][label], [name for name in arms if name != "ours"])
     of_q4_0 = [c for c in result["calibration"] if c["file"] == "q4_0"]
     result["peer_share_of_reference"] = shares(result["medians"]["q4_0"], of_q4_0)
     result["ratios"] = result["all_ratios"]["q4_0"]
