@@ -103,8 +103,8 @@ class Role:
         self.command = command
         self.args = [str(a) for a in args]
         self.log_file = tempfile.NamedTemporaryFile(prefix=f"isthmus-{command}-", suffix=".log", delete=False)
-        # Two processes share the cores: a team of threads that waits by spinning takes the other's time.
-        env = {**os.environ, "OMP_WAIT_POLICY": "passive", **(env or {})}
+        # Two processes share the cores, as with `isthmus up`.
+        env = {**os.environ, "GOMP_SPINCOUNT": "10000", **(env or {})}
         self.process = subprocess.Popen([BINARY, command, *self.args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=self.log_file, env=env, text=True)
         LIVE.append(self)

@@ -10,12 +10,14 @@
 #include "apps/loaded_model.h"
 #include "apps/render.h"
 #include "base/hash.h"
+#include "base/thread.h"
 
 namespace isthmus {
 namespace {
 
 constexpr int64_t kUsualVocabulary = 32000;  // the smallest of the models in use
 constexpr int64_t kWarmUpTokens = 32;
+constexpr int kSignalPollMs = 100;
 
 struct BenchOptions {
   std::string url;
@@ -69,8 +71,10 @@ void print_row(const Json& c) {
   std::string outcomes;
   for (const auto& [name, count] : c["outcomes"].items())
     outcomes += (outcomes.empty() ? "" : ", ") + (name.empty() ? "no verdict" : name);
-  const double total = c["total_decode_tok_s"].is_number() ? c["total_decode_tok_s"].get<double>() : 0.0;
-  std::printf("%8lld %8lld %10.3f %10.3f %12.1f %12.1f %12.1f  %s\n",
+  char total[32] = "-";  // the streams never wrote at the same time
+  if (c["total_decode_tok_s"].is_number())
+    std::snprintf(total, sizeof(total), "%.1f", c["total_decode_tok_s"].get<double>());
+  std::printf("%8lld %8lld %10.3f %10.3f %12.1f %12.1f %12s  %s\n",
               static_cast<long long>(c["prompt_tokens"].get<int64_t>()),
               static_cast<long long>(c["streams"].get<int64_t>()), c["ttft_s_p50"].get<double>(),
               c["ttft_s_p95"].get<double>(), c["prefill_tok_s"].get<double>(),
@@ -79,7 +83,14 @@ void print_row(const Json& c) {
 }
 
 Result<Json> run_cases(const BenchOptions& o, const std::string& url) {
-  ASSIGN_OR_RETURN(const BenchClient client, BenchClient::connect(url));
+  // Ctrl-C ends the calls, so that a private server is ended as well.
+  std::stop_source interrupted;
+  ASSIGN_OR_RETURN(const std::jthread watch, start_thread([interrupted](const std::stop_token& done) mutable {
+                     while (!done.stop_requested() && !interrupted.stop_requested()) {
+                       if (end_signal_pending(kSignalPollMs)) interrupted.request_stop();
+                     }
+                   }));
+  ASSIGN_OR_RETURN(const BenchClient client, BenchClient::connect(url, interrupted.get_token()));
   ASSIGN_OR_RETURN(const int64_t vocabulary, vocabulary_of(o));
   const uint64_t seed = o.seed.value_or(fresh_seed());
   PromptMaker prompts(seed, vocabulary);

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/statistics.h"
+#include "base/thread.h"
 
 namespace isthmus {
 namespace {
@@ -44,10 +45,16 @@ Result<Round> run_round(const BenchClient& client, const std::vector<std::vector
     std::latch start(static_cast<std::ptrdiff_t>(prompts.size()));
     std::vector<std::jthread> threads;
     for (size_t i = 0; i < prompts.size(); ++i) {
-      threads.emplace_back([&, i] {
+      auto thread = start_thread([&, i](const std::stop_token&) {
         start.arrive_and_wait();
         results[i] = client.complete(prompts[i], max_tokens);
       });
+      if (thread.ok()) {
+        threads.push_back(thread.take());
+      } else {
+        results[i] = thread.status();
+        start.count_down();
+      }
     }
     threads.clear();  // joins before the latch goes
   }

@@ -85,10 +85,11 @@ double TimedReply::decode_tok_s() const {
   return seconds > 0 ? static_cast<double>(completion_tokens - 1) / seconds : 0;
 }
 
-Result<BenchClient> BenchClient::connect(const std::string& url) {
+Result<BenchClient> BenchClient::connect(const std::string& url, std::stop_token stop) {
   ASSIGN_OR_RETURN(HttpClient http, HttpClient::create({}));
-  BenchClient out(std::move(http), url);
+  BenchClient out(std::move(http), url, std::move(stop));
   HttpCall call;
+  call.stop = out.stop_;
   ASSIGN_OR_RETURN(call.url, parse_url(url + "/v1/models"));
   ASSIGN_OR_RETURN(const HttpResponse reply, out.client_.request(call));
   const auto models = parse_json(reply.body, "/v1/models");
@@ -114,6 +115,7 @@ Result<TimedReply> BenchClient::complete(const std::vector<TokenId>& prompt, int
                          {"ignore_eos", true},
                          {"stream", true},
                          {"stream_options", {{"include_usage", true}}}});
+  call.stop = stop_;
   call.timeouts.idle_ms = -1;  // a prefill may be silent for minutes
   Reader reader;
   reader.reply.sent = std::chrono::steady_clock::now();

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,8 @@ class BenchClient {
  public:
   // Asks GET /v1/models for the model's name, which other servers want in each request. kInvalidArgument: the
   // address; kUnavailable: nobody answers there, or it is no such server.
-  static Result<BenchClient> connect(const std::string& url);
+  // `stop` ends running calls with kCancelled.
+  static Result<BenchClient> connect(const std::string& url, std::stop_token stop);
 
   const std::string& model() const { return model_; }
 
@@ -44,10 +46,12 @@ class BenchClient {
   Result<TimedReply> complete(const std::vector<TokenId>& prompt, int64_t max_tokens) const;
 
  private:
-  BenchClient(HttpClient client, std::string url) : client_(std::move(client)), url_(std::move(url)) {}
+  BenchClient(HttpClient client, std::string url, std::stop_token stop)
+      : client_(std::move(client)), url_(std::move(url)), stop_(std::move(stop)) {}
 
   HttpClient client_;
   std::string url_;
+  std::stop_token stop_;
   std::string model_;
 };
 

@@ -47,12 +47,12 @@ Status write_json(const std::filesystem::path& path, const Json& result) {
 }
 
 Status check_usage(const EvalOptions& o) {
+  // Known before minutes of work, not after.
+  if (!o.json.empty()) TRY(NewFile::create(std::filesystem::absolute(o.json)).status());
   if (!o.reference_logits.empty()) return {};
   if (o.pairs.prefills.empty() || o.pairs.decoders.empty() || o.pairs.documents.empty())
     return {Code::kInvalidArgument,
             "eval: expected --reference-logits, or --prefill, --decoder and --documents"};
-  if (o.pairs.prompt_tokens < 2 || o.pairs.continuation_tokens < 1)
-    return {Code::kInvalidArgument, "eval: expected at least 2 prompt tokens and 1 of continuation"};
   return {};
 }
 
@@ -88,14 +88,17 @@ Command add_eval(CLI::App& parent) {
   app->add_option("--documents", o->pairs.documents,
                   "folder of text files; scripts/fetch-documents makes one");
   app->add_option("--prompt-tokens", o->pairs.prompt_tokens, "of each document, read as the prompt")
+      ->check(CLI::Range(int64_t{2}, int64_t{1} << 24))
       ->capture_default_str();
   app->add_option("--continuation-tokens", o->pairs.continuation_tokens,
                   "that follow, compared position by position; also the length of greedy answers")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 16))
       ->capture_default_str();
   app->add_option("--reference-logits", o->reference_logits, "another engine's logits (repeatable)")
       ->allow_extra_args(false)
       ->excludes("--prefill")
-      ->excludes("--decoder");
+      ->excludes("--decoder")
+      ->excludes("--documents");
   app->add_option("--json", o->json, "write the whole result to this file as one JSON object");
   app->add_option("--threads", o->threads, "compute threads; 0: all cores")
       ->check(CLI::Range(0, 1024))

@@ -41,6 +41,8 @@ Result<Json> describe(const InspectOptions& o) {
                   o.path.string() + ": neither a model folder (no config.json) nor a block store");
   }
   if (!stdfs::exists(o.path, ignored)) return Status(Code::kNotFound, o.path.string() + ": no such file");
+  if (!stdfs::is_regular_file(o.path, ignored))
+    return Status(Code::kInvalidArgument, o.path.string() + ": neither a file nor a folder");
   const std::string head = first_bytes(o.path);
   if (head == block_format::kMagic) return describe_block(o.path);
   if (head.starts_with("ISHF") || o.path.extension() == handoff::kRecordingExtension)

@@ -17,7 +17,11 @@ int main(int argc, char** argv) {
       isthmus::add_convert(app),    isthmus::add_eval(app),
       isthmus::add_tokenize(app),
   };
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;  // 0: --help, --version
+  }
   for (const isthmus::Command& c : commands) {
     if (c.app->parsed()) return c.run();
   }

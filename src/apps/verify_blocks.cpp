@@ -163,6 +163,12 @@ std::map<std::string, stdfs::path> blocks_below(const stdfs::path& directory) {
   return blocks;
 }
 
+std::string damage_text(const Json& damaged) {
+  std::string sides;
+  for (const Json& side : damaged) sides += (sides.empty() ? "" : " and ") + side.get<std::string>();
+  return sides.empty() ? "" : "checksum of planes wrong in " + sides;
+}
+
 Json compare_directories(const VerifyOptions& o) {
   const auto in_a = blocks_below(o.a), in_b = blocks_below(o.b);
   int64_t common = 0, equal = 0;
@@ -179,7 +185,7 @@ Json compare_directories(const VerifyOptions& o) {
                            {"different_planes", (*result)["different_planes"].size()},
                            {"max_abs", (*result)["max_abs"]},
                            {"metadata", (*result)["metadata_differences"].size()},
-                           {"error", ""}});
+                           {"error", damage_text((*result)["planes_checksum_wrong"])}});
     } else {
       different.push_back({{"block", name},
                            {"different_planes", 0},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -113,6 +114,11 @@ TEST(Fs, DurableWriteIsWholeAndReplaces) {
   ASSERT_TRUE(write_file_durably(fs, dir / "f", parts).ok());
   EXPECT_EQ(*read_text_file(dir / "f", 100), "hello world");
   EXPECT_FALSE(std::filesystem::exists(dir / "f.tmp"));
+  ASSERT_EQ(::mkfifo((dir / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(write_file_durably(fs, dir / "pipe", parts).code(), Code::kInvalidArgument);
+  EXPECT_EQ(NewFile::create(dir / "pipe").status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(write_file_durably(fs, dir, parts).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(std::filesystem::is_fifo(dir / "pipe"));
   EXPECT_EQ(read_text_file(dir / "f", 5).status().code(), Code::kResourceExhausted);
   EXPECT_EQ(fs.read_file(dir / "none").status().code(), Code::kNotFound);
   {

@@ -142,8 +142,23 @@ Result<uint64_t> PosixFs::free_bytes(const std::filesystem::path& directory) {
   return static_cast<uint64_t>(st.f_bavail) * st.f_frsize;
 }
 
+namespace {
+
+// A rename would replace a device or a pipe by a plain file.
+Status check_replaceable(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_status found = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(found) || std::filesystem::is_regular_file(found)) return {};
+  return {Code::kInvalidArgument,
+          path.string() + ": expected a file or nothing there, got " +
+              (std::filesystem::is_directory(found) ? "a folder" : "a device or pipe")};
+}
+
+}  // namespace
+
 Status write_file_durably(Fs& fs, const std::filesystem::path& path,
                           std::span<const std::span<const std::byte>> parts) {
+  TRY(check_replaceable(path));
   std::filesystem::path temp = path;
   temp += ".tmp";
   Status status = fs.write_file(temp, parts);
@@ -156,6 +171,7 @@ Status write_file_durably(Fs& fs, const std::filesystem::path& path,
 }
 
 Result<NewFile> NewFile::create(std::filesystem::path path) {
+  TRY(check_replaceable(path));
   std::filesystem::path temp = path;
   temp += ".tmp";
   UniqueFd fd(open_retry(temp, O_WRONLY | O_CREAT | O_TRUNC, 0600));

@@ -88,7 +88,8 @@ class PosixFs final : public Fs {
   Result<uint64_t> free_bytes(const std::filesystem::path& directory) override;
 };
 
-// temp file beside `path` → fsync → rename → fsync(dir). Whole or not at all.
+// temp file beside `path` → fsync → rename → fsync(dir). Whole or not at all. kInvalidArgument: there is
+// something at `path` that is not a file.
 Status write_file_durably(Fs& fs, const std::filesystem::path& path,
                           std::span<const std::span<const std::byte>> parts);
 

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 
 namespace isthmus {
 
@@ -26,6 +27,14 @@ struct FreeHuge {
 class HugeBuffer {
  public:
   HugeBuffer() = default;
+  HugeBuffer(HugeBuffer&& other) noexcept : data_(std::move(other.data_)) {
+    other.data_.get_deleter().bytes = 0;
+  }
+  HugeBuffer& operator=(HugeBuffer&& other) noexcept {
+    data_ = std::move(other.data_);
+    other.data_.get_deleter().bytes = 0;
+    return *this;
+  }
 
   // False when the system has no memory; the buffer is empty then. Contents are lost.
   [[nodiscard]] bool try_resize(size_t bytes);

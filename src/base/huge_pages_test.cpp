@@ -56,6 +56,8 @@ TEST(HugePages, BuffersAreZeroAndMove) {
     std::memset(bytes.data(), 0xff, bytes.size());
     HugeBuffer moved = std::move(bytes);
     EXPECT_EQ(moved.data()[99'999], std::byte{0xff});
+    EXPECT_EQ(bytes.size(), 0U);
+    EXPECT_EQ(bytes.data(), nullptr);
     EXPECT_FALSE(moved.try_resize(size_t{1} << 60));
     EXPECT_EQ(moved.size(), 0U);
   }

@@ -41,7 +41,8 @@ double kl_divergence(std::span<const double> log_p, std::span<const double> log_
   double sum = 0;
   for (size_t i = 0; i < log_p.size(); ++i) {
     const double p = std::exp(log_p[i]);
-    if (p > 0) sum += p * (log_p[i] - log_q[i]);
+    if (p == 0) continue;  // not NaN, which must show in the sum
+    sum += p * (log_p[i] - log_q[i]);
   }
   return sum;
 }

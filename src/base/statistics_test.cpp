@@ -49,6 +49,11 @@ TEST(KlDivergence, KnownValues) {
       {{0, kMinusInfinity}, {0, 0}, std::log(2)},                         // what P excludes costs nothing
   };
   for (const Row& r : rows) EXPECT_NEAR(kl_divergence(log_softmax(r.p), log_softmax(r.q)), r.expected, 1e-7);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(
+      kl_divergence(log_softmax(std::vector<float>{nan, 0}), log_softmax(std::vector<float>{0, 0}))));
+  EXPECT_TRUE(std::isnan(
+      kl_divergence(log_softmax(std::vector<float>{0, 0}), log_softmax(std::vector<float>{nan, nan}))));
   const std::vector<double> excludes = log_softmax(std::vector<float>{0, kMinusInfinity});
   EXPECT_EQ(kl_divergence(log_softmax(std::vector<float>{0, 0}), excludes),
             std::numeric_limits<double>::infinity());

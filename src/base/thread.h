@@ -6,6 +6,7 @@
 
 #include <exception>
 #include <functional>
+#include <new>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -17,14 +18,16 @@ namespace isthmus {
 // kResourceExhausted when the system has no thread or memory left. `body` must not throw.
 Result<std::jthread> start_thread(std::function<void(std::stop_token)> body);
 
-// What `work` returns, a Status; kResourceExhausted when it throws for want of memory (or any other standard
-// exception).
+// What `work` returns, a Status; kResourceExhausted when it throws for want of memory, kInternal for any
+// other standard exception.
 template <typename Work>
 Status without_exceptions(Work&& work) {
   try {
     return work();
+  } catch (const std::bad_alloc&) {
+    return {Code::kResourceExhausted, "out of memory"};
   } catch (const std::exception& e) {
-    return {Code::kResourceExhausted, std::string("out of memory: ") + e.what()};
+    return {Code::kInternal, std::string("unexpected: ") + e.what()};
   }
 }
 

@@ -2,17 +2,18 @@
 #include "bridge/decode_reply.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace isthmus {
 namespace {
 
-GenerateRequest generate_request(const Request& rq, ServeStages& s) {
+GenerateRequest generate_request(const Request& rq, CachedPrefix prefix, ServeStages& s) {
   const auto tokens = static_cast<int64_t>(rq.ids.size());
   const int64_t room = s.engine.context_tokens() - tokens;
   GenerateRequest g;
   g.id = rq.id;
   g.prompt = rq.ids;
-  g.prefix = s.store.longest_prefix(rq.ids, tokens - 1, nullptr);
+  g.prefix = std::move(prefix);
   g.sampling = rq.sampling;
   g.max_tokens = rq.max_tokens > 0 ? std::min(rq.max_tokens, room) : room;
   g.stop_tokens = rq.stop_tokens;
@@ -22,8 +23,8 @@ GenerateRequest generate_request(const Request& rq, ServeStages& s) {
 
 }  // namespace
 
-void decode(const Request& rq, ServeStages& s, ReplySink& reply) {
-  auto stream = s.engine.generate(generate_request(rq, s));
+void decode(const Request& rq, CachedPrefix prefix, ServeStages& s, ReplySink& reply) {
+  auto stream = s.engine.generate(generate_request(rq, std::move(prefix), s));
   if (!stream.ok()) return reply.fail(stream.status());
   for (bool wanted = true;;) {
     auto event = (*stream)->next();

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last step of a request: take the longest cached prefix, let the decode engine compute the rest, pass
-// tokens on. Runs on the request's thread.
+// The last step of a request: from what is cached, let the decode engine compute the rest, and pass tokens
+// on. Runs on the request's thread.
 #pragma once
 
 #include "bridge/stages.h"
+#include "flow/prefix_store.h"
 #include "flow/request.h"
 
 namespace isthmus {
 
-void decode(const Request& rq, ServeStages& s, ReplySink& reply);
+void decode(const Request& rq, CachedPrefix prefix, ServeStages& s, ReplySink& reply);
 
 }  // namespace isthmus

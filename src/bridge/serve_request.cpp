@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bridge/serve_request.h"
 
+#include <utility>
+
 #include "base/clock.h"
 #include "bridge/bridge_steps.h"
 #include "bridge/decode_reply.h"
@@ -66,16 +68,28 @@ Verdict bridge(const Request& rq, const Decision& d, const Digest& producer, Ser
   return verdict_of(std::move(v), spec, landed, outcome.report(landed), s);
 }
 
+// What the decode engine need not compute. Blocks are read and checked now; damaged ones are misses from here
+// on.
+CachedPrefix cached_prefix(const Request& rq, ServeStages& s) {
+  return s.store.longest_prefix(rq.ids, static_cast<int64_t>(rq.ids.size()) - 1, nullptr);
+}
+
 }  // namespace
 
 void serve_request(const Request& rq, ServeStages& s, ReplySink& reply) {
-  const auto [d, health] = find_route(rq, s);
-  Verdict v = d.bridge ? bridge(rq, d, health.producer, s, reply) : skipped(rq, d, s.options);
+  Route r = find_route(rq, s);
+  CachedPrefix prefix;
+  if (!r.decision.bridge) prefix = cached_prefix(rq, s);
+  const bool damaged = !r.decision.bridge && prefix.tokens < r.decision.cached_tokens;
+  if (damaged) r = find_route(rq, s);  // it looked warmer than it is
+  Verdict v = r.decision.bridge ? bridge(rq, r.decision, r.health.producer, s, reply)
+                                : skipped(rq, r.decision, s.options);
   count(v, s.counters);
   if (rq.cancel.stop_requested()) return reply.fail(Status(Code::kCancelled, "the client is gone"));
   reply.begin(v);
   if (rq.bridge_only) return reply.finish(GenerateStats{});
-  decode(rq, s, reply);  // an ordinary prefix hit, or the decode engine alone
+  if (r.decision.bridge) prefix = cached_prefix(rq, s);
+  decode(rq, std::move(prefix), s, reply);  // an ordinary prefix hit, or the decode engine alone
 }
 
 }  // namespace isthmus

@@ -10,17 +10,22 @@
 #include "handoff/rows_payload.h"
 
 namespace isthmus::handoff {
-namespace {
 
 namespace stdfs = std::filesystem;
 
 // One frame is one write_all: the file holds whole frames, those that left.
-class RecordingStream final : public ByteStream {
+class Recorder::Stream final : public ByteStream {
  public:
-  RecordingStream(std::unique_ptr<ByteStream> inner, NewFile file, std::string name)
-      : inner_(std::move(inner)), file_(std::move(file)), name_(std::move(name)) {}
-  ~RecordingStream() override {
+  Stream(Recorder& owner, std::unique_ptr<ByteStream> inner, NewFile file, std::string name,
+         uint64_t reserved)
+      : owner_(owner),
+        inner_(std::move(inner)),
+        file_(std::move(file)),
+        name_(std::move(name)),
+        reserved_(reserved) {}
+  ~Stream() override {
     if (file_) note(file_->finish());
+    owner_.give_back(reserved_ - (file_ ? written_ : 0));
   }
 
   Status read_exact(std::span<std::byte> out, const IoLimits& limits) override {
@@ -30,6 +35,7 @@ class RecordingStream final : public ByteStream {
     TRY(inner_->write_all(parts, limits));
     for (const ConstBytes& part : parts) {
       if (file_) note(file_->append(part));
+      written_ += part.size();
     }
     return {};
   }
@@ -42,10 +48,15 @@ class RecordingStream final : public ByteStream {
     file_.reset();  // removes what was written
   }
 
+  Recorder& owner_;
   const std::unique_ptr<ByteStream> inner_;
   std::optional<NewFile> file_;  // the writer's, then the destructor's
   const std::string name_;
+  const uint64_t reserved_;
+  uint64_t written_ = 0;
 };
+
+namespace {
 
 // More than the frames of a transfer take beside their planes: an OPEN, pings, and per block heads and JSON.
 uint64_t frames_limit(const TransferSpec& spec) {
@@ -62,10 +73,16 @@ Result<std::unique_ptr<Recorder>> Recorder::create(stdfs::path folder, uint64_t 
   std::error_code error;
   for (stdfs::directory_iterator it(recorder->folder_, error), end; !error && it != end;
        it.increment(error)) {
-    std::error_code ignored;
-    if (it->path().extension() != kRecordingExtension) continue;
+    std::error_code gone;
+    if (!it->is_regular_file(gone)) continue;
+    const std::string name = it->path().filename().string();
+    if (name.ends_with(std::string(kRecordingExtension) + ".tmp")) {  // of a process that died
+      stdfs::remove(it->path(), gone);
+      continue;
+    }
+    const uint64_t bytes = it->file_size(gone);
     MutexLock lock(recorder->mutex_);
-    recorder->reserved_ += it->file_size(ignored);
+    if (!gone && it->path().extension() == kRecordingExtension) recorder->reserved_ += bytes;
   }
   if (error) return Status(Code::kIo, recorder->folder_.string() + ": " + error.message());
   return recorder;
@@ -82,15 +99,22 @@ Status Recorder::reserve(uint64_t bytes) {
   return {};
 }
 
+void Recorder::give_back(uint64_t bytes) {
+  MutexLock lock(mutex_);
+  reserved_ -= bytes;
+}
+
 std::unique_ptr<ByteStream> Recorder::record(std::unique_ptr<ByteStream> stream, const TransferSpec& spec) {
-  const Status room = reserve(frames_limit(spec));
+  const uint64_t most = frames_limit(spec);
+  const Status room = reserve(most);
   auto file = room.ok() ? NewFile::create(folder_ / (spec.id + std::string(kRecordingExtension)))
                         : Result<NewFile>(room);
   if (!file.ok()) {
+    if (room.ok()) give_back(most);
     log_warn("handoff: transfer {} is not recorded: {}", spec.id, file.status().to_string());
     return stream;
   }
-  return std::make_unique<RecordingStream>(std::move(stream), file.take(), spec.id);
+  return std::make_unique<Stream>(*this, std::move(stream), file.take(), spec.id, most);
 }
 
 }  // namespace isthmus::handoff

@@ -3,6 +3,7 @@
 // reader takes it, and names every damage.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -91,11 +92,15 @@ TEST(Recording, EveryFlippedByteIsNamed) {
   }
 }
 
-TEST(Recording, EveryShorterFileIsDamaged) {
+TEST(Recording, AShorterFileIsACutTransferOrDamaged) {
   const Bytes whole = golden();
+  const Recording good = read_recording(whole);
   for (size_t size = 0; size < whole.size(); ++size) {
     const Recording r = read_recording(std::span(whole).first(size));
-    EXPECT_FALSE(r.damage.ok()) << size;
+    const bool between_frames = std::any_of(good.frames.begin() + 1, good.frames.end(),
+                                            [size](const RecordedFrame& f) { return f.offset == size; });
+    EXPECT_EQ(r.damage.ok(), between_frames) << size;
+    EXPECT_FALSE(r.sealed) << size;
   }
   Bytes longer = whole;
   longer.push_back(std::byte{0});
@@ -172,6 +177,36 @@ TEST(Recording, TheFolderIsBoundedAndTransfersGoOn) {
   EXPECT_EQ(folder.files(), 1u);
   EXPECT_TRUE(send_recorded(folder, spec, 1 << 20).ok());
   EXPECT_EQ(folder.files(), 2u);
+}
+
+// A transfer's reservation is its largest size; what it did not need is there for the next one.
+TEST(Recording, WhatATransferDidNotWriteIsFreeAgain) {
+  const Folder folder("given_back");
+  TransferSpec spec = spec_for(kGoldenTokens);
+  const auto recorder = Recorder::create(folder.path, 200 << 10).take();  // room for one reservation
+  for (const char digit : {'1', '2', '3', '4'}) {
+    spec.id = std::string(32, digit);
+    Pair p;
+    p.options.recorder = recorder.get();
+    auto in = p.expect(spec);
+    auto out = p.open(spec);
+    ASSERT_TRUE(out.ok());
+    (*out)->abort(Status(Code::kCancelled, "nobody waits"));
+    out->reset();
+    EXPECT_TRUE(stdfs::exists(folder.recording(spec))) << digit;
+  }
+}
+
+TEST(Recording, OnlyRecordingsCountAndUnfinishedOnesGo) {
+  const Folder folder("leftovers");
+  stdfs::create_directories(folder.path / "sub.ish");
+  std::ofstream(folder.path / "dead.ish.tmp") << std::string(1 << 20, 'x');
+  std::ofstream(folder.path / "notes.txt") << std::string(1 << 20, 'x');
+  const TransferSpec spec = spec_for(kGoldenTokens);
+  ASSERT_TRUE(send_recorded(folder, spec, 1 << 20).ok());
+  EXPECT_TRUE(stdfs::exists(folder.recording(spec)));
+  EXPECT_FALSE(stdfs::exists(folder.path / "dead.ish.tmp"));
+  EXPECT_TRUE(stdfs::exists(folder.path / "notes.txt"));
 }
 
 }  // namespace

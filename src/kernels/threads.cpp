@@ -13,4 +13,10 @@ void use_threads([[maybe_unused]] int n) {
 #endif
 }
 
+void end_team() {
+#ifndef ISTHMUS_COMPUTE_SERIAL
+  (void)omp_pause_resource_all(omp_pause_soft);  // fails only inside a parallel region
+#endif
+}
+
 }  // namespace isthmus::kernels

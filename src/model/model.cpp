@@ -9,6 +9,7 @@
 #include "kernels/block_format.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
+#include "kernels/threads.h"
 
 namespace isthmus {
 
@@ -23,6 +24,7 @@ Result<std::unique_ptr<Model>> Model::load(const std::filesystem::path& path, co
   const bool production = options.arithmetic == Arithmetic::kProduction;
   TRY(model->workspace_.reserve(c, options.chunk_tokens, production));
   model->step_rows_.reserve(kernels::kMaxStepRows);
+  kernels::end_team();  // an engine thread computes from here on
   return model;
 }
 

@@ -180,7 +180,11 @@ def test_pairs_with_different_weights_differ(pairs):
     (("--prefill", MODEL, "--reference-logits", "x"), "excludes"),
     (("--prefill", MODEL, "--decoder", MODEL, "--documents", "/nonexistent"), "/nonexistent"),
     (("--prefill", MODEL, "--decoder", MODEL, "--documents", ROOT / "docs/decisions", "--prompt-tokens", 8000), "has 8064 tokens"),
-    (("--prefill", MODEL, "--decoder", MODEL, "--documents", ROOT / "docs", "--prompt-tokens", 1), "at least 2 prompt tokens"),
+    (("--prefill", MODEL, "--decoder", MODEL, "--documents", ROOT / "docs", "--prompt-tokens", 1), "--prompt-tokens"),
+    (("--prefill", MODEL, "--decoder", MODEL, "--documents", ROOT / "docs", "--prompt-tokens", 2**63 - 1), "--prompt-tokens"),
+    (("--prefill", MODEL, "--decoder", MODEL, "--documents", ROOT / "docs", "--continuation-tokens", 2**63 - 1), "--continuation-tokens"),
+    (("--prefill", MODEL, "--decoder", MODEL, "--documents", ROOT / "docs", "--json", "/nonexistent/out.json"), "/nonexistent/out.json"),
+    (("--prefill", MODEL, "--decoder", MODEL, "--documents", ROOT / "docs", "--json", "/dev/full"), "expected a file"),
 ])
 def test_pairs_say_what_is_missing(args, sentence):
     done = run("--model", MODEL, *args)

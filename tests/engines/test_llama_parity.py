@@ -54,7 +54,7 @@ def test_first_choices_agree(parity, arithmetic):
     computed in another way) no better than 97 %, and nobody can agree with it better than that."""
     assert parity["ours_from_exact"][arithmetic]["top1_agreement"] >= 0.97
     itself = parity["llama_from_itself_with_f32_attention"]["top1_agreement"]
-    assert parity["ours_from_llama"][arithmetic]["top1_agreement"] >= itself - 0.01
+    assert parity["ours_from_llama"][arithmetic]["top1_agreement"] >= max(itself - 0.01, 0.95)
 
 
 @pytest.mark.parametrize("arithmetic", ["prompt_arithmetic", "step_arithmetic"])
