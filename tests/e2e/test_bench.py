@@ -72,7 +72,7 @@ def test_ends_when_it_is_asked_to(alone, own_server):
         assert bench.poll() is None
     bench.send_signal(signal.SIGTERM)
     assert bench.wait(30) == 1
-    assert "cancelled" in bench.stderr.read()
+    assert "stop requested" in bench.stderr.read()
 
 
 def test_a_refusal_is_reported(alone):
