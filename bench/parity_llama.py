@@ -45,11 +45,6 @@ def documents():
     }
 
 
-def sha256_file(path):
-    with open(path, "rb") as f:
-        return hashlib.file_digest(f, "sha256").hexdigest()
-
-
 def convert(binary, model, to, out):
     subprocess.run([binary, "convert", "--model", model, "--to", to, out, "--json"], check=True, stdout=subprocess.PIPE)
     return out
@@ -102,7 +97,7 @@ def measure(binary, model, work, threads=2):
                 files[kind].append(work / f"{kind}-{len(listed)}.safetensors")
                 save_file({"ids": np.array(ids, dtype=np.int32), "logits": values}, files[kind][-1], {"first": str(PROMPT_TOKENS)})
     return {
-        "model": {"file": pathlib.Path(model).name, "sha256": sha256_file(model)},
+        "model": {"file": pathlib.Path(model).name, "sha256": llama_peer.sha256_file(model)},
         "llama_cpp": {"llama-cpp-python": llama_peer.VERSION, "build": llama_peer.build()},
         "documents": listed,
         "positions": sum(d["compared"] for d in listed),

@@ -11,7 +11,6 @@ round a GEMM and a read of memory measure what the machine gives at that time.
 import argparse
 import contextlib
 import datetime
-import hashlib
 import json
 import os
 import pathlib
@@ -49,11 +48,6 @@ LEAST_SHARE = 0.8
 def prompt(tokens):
     draw = random.SystemRandom()
     return [draw.randrange(VOCABULARY // 16, VOCABULARY - VOCABULARY // 16) for _ in range(tokens)]
-
-
-def sha256_file(path):
-    with open(path, "rb") as f:
-        return hashlib.file_digest(f, "sha256").hexdigest()
 
 
 def expect(what, got, wanted):
@@ -198,7 +192,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
 
-    digest = sha256_file(args.model)
+    digest = llama_peer.sha256_file(args.model)
     q4_0 = args.work / f"smollm2-q4_0-{digest[:12]}-{llama_peer.VERSION}.gguf"
     if not q4_0.exists():
         args.work.mkdir(parents=True, exist_ok=True)
@@ -218,7 +212,7 @@ def main():
                 stack.callback(arms[name].close)
             samples = measure_file(label, arms, args.rounds, args.kernels_bench, result["calibration"])
             result["arms"][label] = {name: {"version": arm.version, **arm.options} for name, arm in arms.items()}
-        result["files"][label] = {"name": path.name, "sha256": sha256_file(path), "bytes": path.stat().st_size}
+        result["files"][label] = {"name": path.name, "sha256": llama_peer.sha256_file(path), "bytes": path.stat().st_size}
         result["samples"] += samples
         result["medians"][label] = medians_of(samples, list(arms))
         result["all_ratios"][label] = ratios_of(result["medians"][label], [name for name in arms if name != "ours"])

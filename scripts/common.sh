@@ -14,6 +14,9 @@ die() {
   exit 1
 }
 
+# For engines that share the cores with other work: OpenMP's threads wait by spinning for a moment, then sleep.
+share_cores() { export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000}; }
+
 configure() {  # preset: quiet unless it fails
   local log=build/$1.configure.log
   mkdir -p build

@@ -30,6 +30,9 @@ BLOCK = 256
 ROW_BYTES = 2 * 30 * 3 * 64 * 2
 CONTEXT = 8192
 
+# Several processes on the same cores wait as under `isthmus up`.
+SHARED_CORES = {"GOMP_SPINCOUNT": "10000"}
+
 START_S = 120
 ANSWER_S = 300
 SETTLE_S = 60
@@ -103,8 +106,7 @@ class Role:
         self.command = command
         self.args = [str(a) for a in args]
         self.log_file = tempfile.NamedTemporaryFile(prefix=f"isthmus-{command}-", suffix=".log", delete=False)
-        # Two processes share the cores, as with `isthmus up`.
-        env = {**os.environ, "GOMP_SPINCOUNT": "10000", **(env or {})}
+        env = {**os.environ, **SHARED_CORES, **(env or {})}
         self.process = subprocess.Popen([BINARY, command, *self.args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=self.log_file, env=env, text=True)
         LIVE.append(self)
@@ -223,6 +225,9 @@ class Serve(Role):
 
     def wait_idle(self):
         wait_until(self.idle, "no request and no transfer in serve")
+
+    def wait_written(self):
+        wait_until(lambda: self.stats()["store"]["queued_bytes"] == 0, "an empty write queue")
 
     def landed_blocks(self):
         return self.stats()["store"]["puts"]

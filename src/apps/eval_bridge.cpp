@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/loaded_model.h"
+#include "decode/block_rows.h"
 #include "model/projection_pack.h"
 #include "model/teacher_forced.h"
 
@@ -13,7 +14,6 @@ namespace isthmus {
 namespace {
 
 constexpr int kBlockTokens = 256;
-constexpr int64_t kChunkTokens = 512;
 
 // The decode box's end: blocks become rows as they arrive.
 class SequenceSink final : public OutgoingTransfer {
@@ -21,19 +21,7 @@ class SequenceSink final : public OutgoingTransfer {
   SequenceSink(const PlaneLayout& layout, Sequence& seq) : layout_(layout), seq_(seq) {}
 
   Status put(int64_t first, int64_t last, Bytes planes) override {
-    if (first != seq_.length() || planes.size() != layout_.block_bytes(first, last))
-      return {Code::kInternal, "eval: rows " + std::to_string(first) + " to " + std::to_string(last) +
-                                   " do not continue the sequence"};
-    TRY(seq_.reserve(last - first));
-    std::span<const std::byte> rest = planes;
-    for (size_t i = 0; i < layout_.planes.size(); ++i) {
-      const size_t n = static_cast<size_t>(last - first) * layout_.planes[i].row_bytes();
-      seq_.write_rows(layout_.planes[i].layer, i % 2 == 0 ? KvPlane::kKeys : KvPlane::kValues, first,
-                      last - first, rest.first(n));
-      rest = rest.subspan(n);
-    }
-    seq_.advance(last - first);
-    return {};
+    return append_rows(layout_, first, last, planes, last, seq_);
   }
   Status seal(int64_t last) override {
     if (last == seq_.length()) return {};

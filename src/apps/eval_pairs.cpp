@@ -9,17 +9,22 @@
 #include "apps/loaded_model.h"
 #include "base/statistics.h"
 #include "kernels/step_linear.h"
+#include "kernels/vector_ops.h"
 #include "model/projection_pack.h"
 #include "model/teacher_forced.h"
 
 namespace isthmus {
 namespace {
 
-constexpr int64_t kChunkTokens = 512;
 constexpr SourceKind kModes[] = {SourceKind::kKv, SourceKind::kProject};
 
 std::span<const TokenId> prompt_rows(const EvalDocument& d, const PairOptions& o) {
   return std::span(d.ids).first(static_cast<size_t>(o.prompt_tokens - 1));
+}
+
+// Its row is the first that is computed as a generated token's: by the decoder, bridged or not.
+TokenId last_prompt_token(const EvalDocument& d, const PairOptions& o) {
+  return d.ids[static_cast<size_t>(o.prompt_tokens - 1)];
 }
 
 // The next `n` tokens of several sequences of one model, each the likeliest. `first` follows their rows.
@@ -37,7 +42,7 @@ Result<std::vector<std::vector<TokenId>>> greedy(Model& model, std::span<Sequenc
       TRY(model.step(rows, logits.data()));
       for (size_t s = 0; s < count; ++s) {
         answers[at + s].push_back(
-            static_cast<TokenId>(argmax_index(std::span(logits).subspan(s * vocab, vocab))));
+            static_cast<TokenId>(kernels::argmax(logits.data() + s * vocab, static_cast<int64_t>(vocab))));
       }
     }
   }
@@ -62,7 +67,7 @@ Result<EvalEngine> PairEvaluation::load_engine(const std::filesystem::path& path
                                                int64_t sequences) const {
   EvalEngine e;
   e.name = path.stem().string();
-  ASSIGN_OR_RETURN(e.model, Model::load(path, {.arithmetic = arithmetic, .chunk_tokens = kChunkTokens}));
+  ASSIGN_OR_RETURN(e.model, Model::load(path, {.arithmetic = arithmetic}));
   const int64_t tokens = options_.prompt_tokens + options_.continuation_tokens;
   if (tokens > e.model->max_positions()) {
     return Status(Code::kInvalidArgument, path.string() + ": " + std::to_string(tokens) +
@@ -155,7 +160,7 @@ Status PairEvaluation::run_reference(const EvalDocument& d) {
   TRY(read_prompt(*reference_.model, prompt_rows(d, options_), seq, nullptr, kChunkTokens, {}));
   ASSIGN_OR_RETURN(reference_answers_.forced, forced(reference_, d, seq));
   Sequence* const sequences[] = {&seq};
-  const TokenId last = d.ids[static_cast<size_t>(options_.prompt_tokens - 1)];
+  const TokenId last = last_prompt_token(d, options_);
   ASSIGN_OR_RETURN(auto answers, greedy(*reference_.model, sequences, last, options_.continuation_tokens));
   reference_answers_.greedy = std::move(answers[0]);
   done(d.name + ": reference");
@@ -194,7 +199,7 @@ Status PairEvaluation::run_prefill(const EvalDocument& d, size_t prefill, Decode
   ASSIGN_OR_RETURN(const std::vector<Prediction> alone, forced(e, d, own));
   for (size_t i = 0; i < alone.size(); ++i) e.vs_reference.add(reference_answers_.forced[i], alone[i]);
   Sequence* const sequences[] = {&own};
-  const TokenId last = d.ids[static_cast<size_t>(options_.prompt_tokens - 1)];
+  const TokenId last = last_prompt_token(d, options_);
   ASSIGN_OR_RETURN(const auto answers, greedy(*e.model, sequences, last, options_.continuation_tokens));
   e.vs_reference.add_answers(reference_answers_.greedy, answers[0]);
   done(d.name + ": " + e.name);
@@ -220,7 +225,7 @@ Status PairEvaluation::answer_greedily(const EvalDocument& d, size_t decoder, De
   EvalDecoder& e = decoders_[decoder];
   std::vector<Sequence*> sequences = {run.own.get()};
   for (const auto& seq : run.bridged) sequences.push_back(seq.get());
-  const TokenId last = d.ids[static_cast<size_t>(options_.prompt_tokens - 1)];
+  const TokenId last = last_prompt_token(d, options_);
   ASSIGN_OR_RETURN(const auto answers, greedy(*e.model, sequences, last, options_.continuation_tokens));
   e.vs_reference.add_answers(reference_answers_.greedy, answers[0]);
   for (size_t i = 0; i < run.bridged.size(); ++i) {

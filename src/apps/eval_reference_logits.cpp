@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "apps/eval.h"
+#include "apps/eval_scores.h"
 #include "apps/progress.h"
 #include "base/statistics.h"
 #include "kernels/block_format.h"
@@ -18,8 +19,6 @@ namespace isthmus {
 namespace {
 
 namespace stdfs = std::filesystem;
-
-constexpr int64_t kChunkTokens = 512;
 
 // One file of another engine: what it said after each of the tokens [first, first + rows).
 struct ReferenceFile {
@@ -147,13 +146,14 @@ class Comparison {
       expected_.resize(ours.size());
       const TensorView& t = *f.logits;
       kernels::dequantize_row(t.dtype, t.row(position - f.first).data(), t.row_elements(), expected_.data());
-      const double kl = kl_divergence(log_softmax(expected_), log_softmax(ours));
+      const Prediction right = Prediction::of(expected_), other = Prediction::of(ours);
+      const double kl = kl_divergence(right.log_p, other.log_p);
       if (!std::isfinite(kl)) {
         return {Code::kCorrupt,
                 f.path.string() + ": token " + std::to_string(position) + ": the divergence is not finite"};
       }
       into.kl.back().push_back(kl);
-      into.same_choice += argmax_index(expected_) == argmax_index(ours) ? 1 : 0;
+      into.same_choice += right.choice == other.choice ? 1 : 0;
       progress_.update(doing, ++done_rows_, total_rows_);
       return {};
     };
@@ -171,7 +171,7 @@ class Comparison {
 }  // namespace
 
 Result<Json> eval_reference_logits(const ReferenceLogitsOptions& o) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::load(o.model, {.chunk_tokens = kChunkTokens}));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::load(o.model, {}));
   std::vector<ReferenceFile> files;
   int64_t rows = 0, longest = 0;
   Json listed = Json::array();

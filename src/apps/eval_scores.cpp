@@ -6,6 +6,7 @@
 
 #include "base/float16.h"
 #include "base/statistics.h"
+#include "kernels/vector_ops.h"
 
 namespace isthmus {
 namespace {
@@ -28,7 +29,7 @@ double ratio(double difference, double own) {
 }  // namespace
 
 Prediction Prediction::of(std::span<const float> logits) {
-  return {.log_p = log_softmax(logits), .choice = argmax_index(logits)};
+  return {.log_p = log_softmax(logits), .choice = kernels::argmax(logits.data(), std::ssize(logits))};
 }
 
 void Score::open_document() {

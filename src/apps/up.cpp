@@ -14,8 +14,7 @@
 namespace isthmus {
 namespace {
 
-// The decode engine answers people; the prefill engine takes what is left. At 5 one first token in twenty is
-// several times later beside a bridge than without; at 10 none is, and an idle machine reads as fast.
+// The decode engine answers people; the prefill engine takes what is left (bench/concurrency.py).
 constexpr int kPrefillNice = 10;
 
 struct UpOptions {
@@ -78,8 +77,7 @@ Status run_both(UpOptions& o) {
   const std::filesystem::path token = o.common.token_file.empty() ? secret.path() : o.common.token_file;
   SpawnOptions spawn;
   // Two teams on the same cores: waiting by spinning takes the other's time, sleeping between the regions of
-  // a decode step makes it three times as long. So: spin for the length of a region, about 0.15 ms, then
-  // sleep.
+  // a decode step makes it three times as long (docs/performance.md). So: spin for a moment, then sleep.
   spawn.environment["GOMP_SPINCOUNT"] = "10000";
 
   std::vector<std::string> prefill = command_line("prefill", o, token);

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #include <cstdint>
-#include <cstring>
 #include <memory>
 
 #include "base/sync.h"
@@ -104,7 +103,6 @@ bool HugeBuffer::try_resize(size_t bytes) {
   data_.get_deleter().bytes = 0;
   auto* const block = static_cast<std::byte*>(allocate_huge(bytes));
   if (block == nullptr) return false;
-  std::memset(block, 0, bytes);
   data_ = {block, FreeHuge{bytes}};
   return true;
 }

@@ -14,7 +14,7 @@ namespace isthmus {
 // From this size on a block has a mapping of its own, which goes when it is freed.
 inline constexpr size_t kOwnMappingBytes = size_t{8} << 20;
 
-// 64-byte aligned, zero at first only if nobody had it before; null when the system has no memory.
+// 64-byte aligned and zero: no block's memory is handed out a second time. Null when the system has none.
 [[nodiscard]] void* allocate_huge(size_t bytes);
 void free_huge(void* block, size_t bytes);  // `bytes` as allocated
 

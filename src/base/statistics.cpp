@@ -16,17 +16,9 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
-int64_t argmax_index(std::span<const float> values) {
-  ISTHMUS_CHECK(!values.empty());
-  size_t best = 0;
-  for (size_t i = 1; i < values.size(); ++i) {
-    if (values[i] > values[best] || std::isnan(values[best])) best = i;
-  }
-  return static_cast<int64_t>(best);
-}
-
 std::vector<double> log_softmax(std::span<const float> logits) {
-  const double largest = static_cast<double>(logits[static_cast<size_t>(argmax_index(logits))]);
+  double largest = -std::numeric_limits<double>::infinity();
+  for (const float l : logits) largest = std::max(largest, static_cast<double>(l));  // NaN shows in the sum
   double sum = 0;
   for (const float l : logits) sum += std::exp(static_cast<double>(l) - largest);
   const double shift = largest + std::log(sum);

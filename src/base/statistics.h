@@ -12,9 +12,6 @@
 
 namespace isthmus {
 
-// Index of the largest value, the first of several; NaN never wins. `values` is not empty.
-int64_t argmax_index(std::span<const float> values);
-
 // Natural logarithm of the softmax of a row of logits.
 std::vector<double> log_softmax(std::span<const float> logits);
 

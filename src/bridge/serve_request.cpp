@@ -79,9 +79,10 @@ CachedPrefix cached_prefix(const Request& rq, ServeStages& s) {
 void serve_request(const Request& rq, ServeStages& s, ReplySink& reply) {
   Route r = find_route(rq, s);
   CachedPrefix prefix;
-  if (!r.decision.bridge) prefix = cached_prefix(rq, s);
-  const bool damaged = !r.decision.bridge && prefix.tokens < r.decision.cached_tokens;
-  if (damaged) r = find_route(rq, s);  // it looked warmer than it is
+  if (!r.decision.bridge) {
+    prefix = cached_prefix(rq, s);
+    if (prefix.tokens < r.decision.cached_tokens) r = find_route(rq, s);  // it looked warmer than it is
+  }
   Verdict v = r.decision.bridge ? bridge(rq, r.decision, r.health.producer, s, reply)
                                 : skipped(rq, r.decision, s.options);
   count(v, s.counters);

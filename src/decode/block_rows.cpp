@@ -13,25 +13,32 @@ KvPlane plane_of(size_t index) {
 
 }  // namespace
 
+Status append_rows(const PlaneLayout& layout, int64_t first, int64_t last, std::span<const std::byte> planes,
+                   int64_t until, Sequence& seq) {
+  if (first != seq.length() || until < first || until > last ||
+      planes.size() != layout.block_bytes(first, last)) {
+    return {Code::kInvalidArgument, "block of tokens " + std::to_string(first) + " to " +
+                                        std::to_string(last) + ": " + std::to_string(planes.size()) +
+                                        " bytes, behind " + std::to_string(seq.length()) +
+                                        " rows; expected " + std::to_string(layout.block_bytes(first, last))};
+  }
+  TRY(seq.reserve(until - first));
+  for (size_t i = 0; i < layout.planes.size(); ++i) {
+    const size_t row = layout.planes[i].row_bytes();
+    seq.write_rows(layout.planes[i].layer, plane_of(i), first, until - first,
+                   planes.first(static_cast<size_t>(until - first) * row));
+    planes = planes.subspan(static_cast<size_t>(last - first) * row);
+  }
+  seq.advance(until - first);
+  return {};
+}
+
 Status restore_rows(const PlaneLayout& layout, const CachedPrefix& prefix, Sequence& seq) {
   TRY(seq.reserve(prefix.tokens));
   for (const BlockPtr& block : prefix.blocks) {
-    const auto held = static_cast<int64_t>(block->ids.size());
-    const int64_t wanted = std::min(prefix.tokens, block->last_token()) - block->first_token;
-    if (block->planes.size() != layout.block_bytes(block->first_token, block->last_token()) || wanted < 0) {
-      return {Code::kInvalidArgument, "restore: block at token " + std::to_string(block->first_token) +
-                                          " holds " + std::to_string(block->planes.size()) +
-                                          " bytes, not the layout's"};
-    }
-    std::span<const std::byte> rest = block->planes;
-    for (size_t i = 0; i < layout.planes.size(); ++i) {
-      const size_t row = layout.planes[i].row_bytes();
-      seq.write_rows(layout.planes[i].layer, plane_of(i), block->first_token, wanted,
-                     rest.first(static_cast<size_t>(wanted) * row));
-      rest = rest.subspan(static_cast<size_t>(held) * row);
-    }
+    TRY(append_rows(layout, block->first_token, block->last_token(), block->planes,
+                    std::min(prefix.tokens, block->last_token()), seq));
   }
-  seq.advance(prefix.tokens);
   return {};
 }
 

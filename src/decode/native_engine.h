@@ -20,11 +20,11 @@
 namespace isthmus {
 
 struct NativeEngineOptions {
-  int64_t kv_tokens = 0;       // of the pool; 0: eight contexts, committed only as they are used
-  int64_t chunk_tokens = 512;  // prompt rows between two decode steps
-  int max_rows = 16;           // rows of one decode step
-  int threads = 0;             // of the kernels; 0: all cores
-  size_t max_waiting = 64;     // requests beyond the running ones, then kResourceExhausted
+  int64_t kv_tokens = 0;                // of the pool; 0: eight contexts, committed only as they are used
+  int64_t chunk_tokens = kChunkTokens;  // prompt rows between two decode steps
+  int max_rows = 16;                    // rows of one decode step
+  int threads = 0;                      // of the kernels; 0: all cores
+  size_t max_waiting = 64;              // requests beyond the running ones, then kResourceExhausted
   int64_t max_computed_prompt_tokens =
       0;  // 0: no limit. A test switch: 1 proves that all else came from blocks
 };

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/vector_ops.h"
+
 namespace isthmus {
 namespace {
 
@@ -11,17 +13,6 @@ using Candidate = std::pair<float, TokenId>;
 
 bool better(const Candidate& a, const Candidate& b) {
   return a.first > b.first || (a.first == b.first && a.second < b.second);
-}
-
-TokenId argmax(std::span<const float> logits) {
-  return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-}
-
-double log_sum_exp(std::span<const float> logits) {
-  const double top = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float x : logits) sum += std::exp(x - top);
-  return top + std::log(sum);
 }
 
 // Splitmix64: one step of a generator whose state is the counter itself.
@@ -75,17 +66,19 @@ TokenId Sampler::draw(std::span<const float> logits, const SamplingParams& param
 
 TokenEvent Sampler::sample(std::span<const float> logits, const SamplingParams& params, uint64_t index) {
   TokenEvent event;
-  event.id = params.temperature > 0 ? draw(logits, params, index) : argmax(logits);
+  event.id = params.temperature > 0
+                 ? draw(logits, params, index)
+                 : static_cast<TokenId>(kernels::argmax(logits.data(), std::ssize(logits)));
   if (params.top_logprobs < 0) return event;
-  const double norm = log_sum_exp(logits);
-  event.logprob = static_cast<float>(logits[static_cast<size_t>(event.id)] - norm);
+  const float norm = kernels::log_sum_exp(logits.data(), std::ssize(logits));
+  event.logprob = logits[static_cast<size_t>(event.id)] - norm;
   const size_t n = std::min(static_cast<size_t>(params.top_logprobs), logits.size());
   candidates_.clear();
   for (size_t i = 0; i < logits.size(); ++i) candidates_.emplace_back(logits[i], static_cast<TokenId>(i));
   std::partial_sort(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(n),
                     candidates_.end(), better);
   for (size_t i = 0; i < n; ++i) {
-    event.top.emplace_back(candidates_[i].second, static_cast<float>(candidates_[i].first - norm));
+    event.top.emplace_back(candidates_[i].second, candidates_[i].first - norm);
   }
   return event;
 }

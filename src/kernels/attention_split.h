@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+// clang-format off
 // One work item of attention_step: the query heads of one KV head over one split of one row's context.
 // Private to src/kernels. The scalar twin defines the bits. Within a split, in f32:
-//   score(key)  16 partial sums; chunk c of 32 values adds fma(K[32c + 2j], q[32c + 2j]) then fma(K[32c + 2j
-//   + 1], ...) to sum j;
-//               reduce_16; times scale
-//   weight      exp_scalar(score - largest score of the split); their sum: partial sum j over keys = j mod
-//   16, then reduce_16 out[d]      fma(weight, V[key][d]) over ascending keys, not normalized
+//   score(key)  16 partial sums; chunk c of 32 values adds fma(K[32c + 2j], q[32c + 2j], ...), then
+//               fma(K[32c + 2j + 1], ...) to sum j; reduce_16; times scale
+//   weight      exp_scalar(score - largest score of the split)
+//   their sum   partial sum j over keys = j mod 16, then reduce_16
+//   out[d]      fma(weight, V[key][d], ...) over ascending keys, not normalized
+// clang-format on
 // Splits are combined in ascending order, products and sums rounded apart.
 #pragma once
 

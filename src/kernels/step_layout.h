@@ -30,12 +30,14 @@ inline constexpr int kStepLanes = 16;
 inline constexpr int kStepBlock = 32;
 inline constexpr size_t kStepCell = 64;
 
+// clang-format off
 // Scale section of one super-block (1 or 8 blocks of 32), each field one value per lane:
 //   kF16        d f16                                       scale = d
 //   kF16Min     d f16, m f16                                scale = d, minimum = -m
-//   kE8M0       e u8                                        scale = 2^(e - 128) (codes are doubled E2M1
-//   values) kSuperMin   d f16, dmin f16, 8 x sc u8, 8 x mn u8       scale = d * sc, minimum = dmin * mn
+//   kE8M0       e u8                                        scale = 2^(e - 128) (codes are doubled E2M1 values)
+//   kSuperMin   d f16, dmin f16, 8 x sc u8, 8 x mn u8       scale = d * sc, minimum = dmin * mn
 //   kSuperHalf  d f16, 16 x sc s8                           scale = d * sc for each half block of 16
+// clang-format on
 enum class StepScale : uint8_t { kF16, kF16Min, kE8M0, kSuperMin, kSuperHalf };
 
 struct StepGeometry {

@@ -18,9 +18,9 @@ TEST(VectorOps, ArgmaxTakesTheLowestOfEqualsAndSkipsNan) {
     std::vector<float> x;
     int64_t expected;
   };
-  const Row rows[] = {{{3}, 0},        {{1, 2, 2}, 1},    {{-1, -2}, 0},      {{nan, -5, nan, -4}, 3},
-                      {{nan, nan}, 0}, {{-inf, -inf}, 0}, {{0.0f, -0.0f}, 0}, {{1, inf, inf}, 1},
-                      {{nan, -inf}, 1}};
+  const Row rows[] = {{{3}, 0},         {{1, 2, 2}, 1},    {{-1, -2}, 0},      {{nan, -5, nan, -4}, 3},
+                      {{nan, nan}, 0},  {{-inf, -inf}, 0}, {{0.0f, -0.0f}, 0}, {{1, inf, inf}, 1},
+                      {{nan, -inf}, 1}, {{-5, -1, -3}, 1}, {{0, nan, -1}, 0},  {{-inf, -1e30f}, 1}};
   for (const Row& r : rows) EXPECT_EQ(argmax(r.x.data(), static_cast<int64_t>(r.x.size())), r.expected);
 }
 

@@ -25,10 +25,13 @@
 
 namespace isthmus {
 
+// Prompt rows of one run of the layers, where nobody asks for another number.
+inline constexpr int64_t kChunkTokens = 512;
+
 struct ModelOptions {
   Arithmetic arithmetic = Arithmetic::kProduction;
-  int64_t chunk_tokens = 512;  // workspace made at load; larger chunks make it grow
-  int64_t max_positions = 0;   // 0: what the model file says; else the smaller of both
+  int64_t chunk_tokens = kChunkTokens;  // workspace made at load; larger chunks make it grow
+  int64_t max_positions = 0;            // 0: what the model file says; else the smaller of both
 };
 
 struct StepToken {

@@ -18,9 +18,9 @@
 namespace isthmus {
 
 struct PromptEngineOptions {
-  int64_t kv_tokens = 0;       // of the pool, running and cached prompts together; 0: four contexts
-  int64_t chunk_tokens = 512;  // rows between two looks at cancellation, room and the other prompts
-  size_t max_waiting = 64;     // prompts beyond the running ones, then kResourceExhausted
+  int64_t kv_tokens = 0;                // of the pool, running and cached prompts together; 0: four contexts
+  int64_t chunk_tokens = kChunkTokens;  // rows between two looks at cancellation, room and the other prompts
+  size_t max_waiting = 64;              // prompts beyond the running ones, then kResourceExhausted
   // A prompt that runs while less memory is available stops where it is (its capture can be sealed there);
   // one that has not begun is refused. 0: no floor.
   uint64_t memory_floor_bytes = 0;

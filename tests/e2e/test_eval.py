@@ -12,15 +12,15 @@ import subprocess
 
 import pytest
 
-from harness import BINARY, MODEL, ROOT
+from harness import BINARY, MODEL, ROOT, SHARED_CORES
 
 TINY = ROOT / "tests/golden/llama_tiny"
 PROMPT, STEPS = 200, 16
 
 
 def run(*args):
-    env = {**os.environ, "OMP_WAIT_POLICY": "passive"}  # the cores may be shared
-    return subprocess.run([BINARY, "eval", *map(str, args)], capture_output=True, text=True, timeout=300, check=False, env=env)
+    return subprocess.run([BINARY, "eval", *map(str, args)], capture_output=True, text=True, timeout=300, check=False,
+                          env={**os.environ, **SHARED_CORES})
 
 
 def read_safetensors(path):

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tools of the binary: inspect, verify-blocks, diff-state, export-projection, convert, doctor.
-
-ISTHMUS_BINARY and ISTHMUS_MODEL name the program and the model (scripts/test sets both).
-"""
+"""The tools of the binary: inspect, verify-blocks, diff-state, export-projection, convert, doctor."""
 import json
-import os
 import pathlib
 import shutil
 import subprocess
@@ -12,9 +8,8 @@ import urllib.request
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BINARY = os.environ.get("ISTHMUS_BINARY", str(ROOT / "build/release/isthmus"))
-MODEL = os.environ.get("ISTHMUS_MODEL", str(pathlib.Path.home() / ".cache/isthmus/models/smollm2-135m-instruct-q4_1.gguf"))
+from harness import BINARY, MODEL, ROOT, Serve
+
 BLOCK = ROOT / "tests/golden/block/v1.isb"
 RECORDING = ROOT / "tests/golden/handoff/v1.ish"
 NOBODY = "http://127.0.0.1:9"
@@ -38,15 +33,8 @@ def checks(report):
 @pytest.fixture(scope="module")
 def decoder():
     """URL of a decode server without a prefill engine."""
-    serve = subprocess.Popen([BINARY, "serve", "--model", MODEL, "--port", "0", "--log", "error"], stdout=subprocess.PIPE, text=True)
-    try:
-        line = serve.stdout.readline()
-        assert line, "serve ended while starting"
-        yield f"http://127.0.0.1:{json.loads(line)['port']}"
-    finally:
-        serve.terminate()
-        serve.wait(30)
-        serve.stdout.close()
+    with Serve() as serve:
+        yield serve.url
 
 
 @pytest.fixture

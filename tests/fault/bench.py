@@ -23,7 +23,7 @@ class Bench:
     def settle(self):
         """Every trace of earlier requests is gone: work, transfers, descriptors, unfinished files."""
         self.pair.wait_idle()
-        wait_until(lambda: self.serve.stats()["store"]["queued_bytes"] == 0, "an empty write queue")
+        self.serve.wait_written()
         wait_until(lambda: self.serve.open_fds() <= self.serve_fds + 2,
                    f"{self.serve_fds} open descriptors (now {self.serve.open_fds()})", timeout=20)
         assert not list(self.store.rglob("*.tmp"))

@@ -50,7 +50,7 @@ class FrameBench:
 
     def tokens_on_disk(self, transfer):
         """Tokens of the block files that this transfer left. Decode engine and store write more, under other names."""
-        wait_until(lambda: self.serve.stats()["store"]["queued_bytes"] == 0, "an empty write queue")
+        self.serve.wait_written()
         assert not list(self.store.rglob("*.tmp")) and not list(self.store.rglob("quarantine/*"))
         blocks = [BlockFile.read(path, planes=False) for path in self.store.rglob("*.isb")]
         return sum(b.tokens for b in blocks if b.transfer == transfer)

@@ -7,7 +7,7 @@ import subprocess
 
 from bench import LIMITS
 from block_keys import chain_keys
-from harness import BINARY, BLOCK, CLIENT, MODEL, Pair, Serve, outcome, prompt, wait_until
+from harness import BINARY, BLOCK, CLIENT, MODEL, Pair, Serve, outcome, prompt
 from patch_gguf import flip_bit_of_tensor
 
 TOKENS = 2 * BLOCK + 100
@@ -26,10 +26,6 @@ def digest_of(url):
     return identity["producer"] if "producer" in identity else identity["identity"]["digest"]
 
 
-def written_out(serve):
-    wait_until(lambda: serve.stats()["store"]["queued_bytes"] == 0, "an empty write queue")
-
-
 def sources(store):
     """Blocks of each kind of source in a store of at most one identity."""
     return {source["source"]: source["blocks"] for identity in inspect(store)["identities"].values() for source in identity["sources"]}
@@ -41,7 +37,7 @@ def test_keys_of_a_real_store_follow_from_the_format_alone(tmp_path):
         store = tmp_path / f"store-{len(environment)}"
         with Pair([*LIMITS, "--store", store], serve_env=environment) as pair:
             assert outcome(pair.serve.answer(ids).verdict) == "complete"
-            written_out(pair.serve)
+            pair.serve.wait_written()
             identity, producer = digest_of(pair.serve.url), digest_of(pair.prefill.url)
         expected = chain_keys(bytes.fromhex(identity), "project", bytes.fromhex(producer), ids[:-1], BLOCK)
         assert len(expected) == 4
@@ -63,7 +59,7 @@ def test_the_decoder_alone_says_how_long_a_block_is(tmp_path, baseline):
             assert reply.answer == baseline.answer(ids)
             assert outcome(pair.serve.answer(ids).verdict).startswith("skipped: warm"), "matches are found"
             pair.wait_idle()
-            written_out(pair.serve)
+            pair.serve.wait_written()
     assert len(inspect(tmp_path)["identities"]) == 3
 
 
@@ -80,7 +76,7 @@ def test_models_that_differ_in_one_tensor_share_no_block(tmp_path, baseline):
             reply = serve.answer(ids)
             assert reply.debug["cached_tokens"] == 0, f"a block of another model was used ({changed})"
             assert serve.answer(ids).debug["cached_tokens"] == TOKENS - 1
-            written_out(serve)
+            serve.wait_written()
             assert serve.stats()["store"]["quarantined"] == 0
         files += 1
         assert len(inspect(store)["identities"]) == len(digests) == files
@@ -101,7 +97,7 @@ def test_kv_project_and_native_rows_never_mix(tmp_path, baseline):
     with Pair([*LIMITS, "--store", tmp_path, "--capture", "project"]) as pair:
         first = pair.serve.answer(ids)
         assert (outcome(first.verdict), first.verdict["mode"]) == ("complete", "project")
-        written_out(pair.serve)
+        pair.serve.wait_written()
         assert sources(tmp_path) == {"project": BLOCKS}
 
         pair.serve_args[-1] = "kv"
@@ -110,14 +106,14 @@ def test_kv_project_and_native_rows_never_mix(tmp_path, baseline):
         assert (outcome(reply.verdict), reply.verdict["mode"]) == ("complete", "kv")
         assert reply.verdict["cached_prefix"] == 0 and reply.verdict["shipped"] == TOKENS - 1
         assert reply.answer == baseline.answer(ids)
-        written_out(pair.serve)
+        pair.serve.wait_written()
         assert sources(tmp_path) == {"project": BLOCKS, "kv": BLOCKS}
 
         # A longer prompt goes on from the rows of its own kind only.
         reply = pair.serve.answer(longer)
         assert reply.verdict["cached_prefix"] == 2 * BLOCK
         assert reply.answer == baseline.answer(longer)
-        written_out(pair.serve)
+        pair.serve.wait_written()
         assert sources(tmp_path)["project"] == BLOCKS
 
         pair.serve_args[-1] = "project"
@@ -134,7 +130,7 @@ def test_kv_project_and_native_rows_never_mix(tmp_path, baseline):
         reply = serve.answer(ids)
         assert reply.debug["cached_tokens"] == 0
         assert reply.answer == baseline.answer(ids)
-        written_out(serve)
+        serve.wait_written()
         assert sources(tmp_path) == {"native": 3}
 
 
@@ -143,7 +139,7 @@ def test_blocks_that_another_process_wrote_are_found(tmp_path, baseline):
     with Serve("--store", tmp_path / "writer") as writer, Serve("--store", tmp_path / "reader") as reader:
         for p in (ids, damaged):
             writer.answer(p)
-        written_out(writer)
+        writer.wait_written()
         identity = digest_of(writer.url)
         keys = [chain_keys(bytes.fromhex(identity), "native", bytes(32), p[: 2 * BLOCK], BLOCK) for p in (ids, damaged)]
         for key in keys[0] + keys[1]:

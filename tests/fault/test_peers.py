@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Peers that are not what they should be: strangers on the handoff port, a decoder with other arithmetic, clients that
 leave, and many clients at once."""
-import hashlib
-import hmac
 import os
 import re
 import socket
@@ -11,20 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import handoff_wire as wire
 from bench import PATIENT_LIMITS
 from harness import Baseline, Pair, Serve, disconnecting_post, events, outcome, prompt, wait_until
 from patch_gguf import copy_with_float
 
-GREETING_BYTES = 24  # magic, version, nonce of 16 bytes
-
 
 def signed_proof(secret):
     """What a sender that holds `secret` says, for a transfer that nobody expects."""
-    def proof(greeting):
-        transfer, nonce = os.urandom(16), os.urandom(16)
-        signed = b"isthmus sender" + greeting[8:] + nonce + transfer
-        return transfer + nonce + hmac.new(secret, signed, hashlib.sha256).digest()
-    return proof
+    return lambda greeting: wire.proof(secret, greeting, os.urandom(16).hex())[0]
 
 
 STRANGERS = {
@@ -41,8 +34,8 @@ STRANGERS = {
 def test_stranger_on_the_handoff_port_is_refused(name, bench, baseline):
     before = bench.serve.stats()["handoff"]
     with socket.create_connection(("127.0.0.1", bench.pair.handoff_port), timeout=30) as s:
-        greeting = s.recv(GREETING_BYTES, socket.MSG_WAITALL)
-        assert len(greeting) == GREETING_BYTES and struct.unpack("<I", greeting[4:8]) == (1,)
+        greeting = wire.read_exact(s, wire.GREETING_BYTES)
+        assert struct.unpack("<I", greeting[4:8]) == (1,)
         said = STRANGERS[name](greeting)
         s.sendall(said)
         if not said:

@@ -3,7 +3,7 @@
 import pytest
 
 from bench import PATIENT_LIMITS
-from harness import BLOCK, ROW_BYTES, Pair, outcome, prompt, wait_until
+from harness import BLOCK, ROW_BYTES, Pair, outcome, prompt
 
 MIB = 1 << 20
 
@@ -29,12 +29,12 @@ def test_no_size_cliff(mib, one_block_pair, baseline):
     assert pair.serve.stats()["bridge"]["payload_bytes"] - before == rows * ROW_BYTES
     assert reply.debug["computed_tokens"] == 1
     assert reply.answer == baseline.answer(ids)
-    wait_until(lambda: pair.serve.stats()["store"]["queued_bytes"] == 0, "an empty write queue")
+    pair.serve.wait_written()
     # With its header; the next larger file has the answer's rows, too.
     assert any(rows * ROW_BYTES < path.stat().st_size < (rows + 4) * ROW_BYTES for path in store.rglob("*.isb"))
 
 
-def peaks(blocks, tmp_path):
+def peaks(blocks):
     """Peak memory of both roles after one bridge, without the rows that the decoder keeps on purpose."""
     with Pair(["--min-tail", 2], ["--chunk", 256]) as pair:
         reply = pair.serve.answer(prompt(blocks * BLOCK + 1, seed=120))
@@ -43,9 +43,9 @@ def peaks(blocks, tmp_path):
         return pair.serve.peak_rss_bytes() - pages - pair.serve.stats()["store"]["ram_bytes"], pair.prefill.peak_rss_bytes() - pages
 
 
-def test_memory_does_not_grow_with_the_prompt(tmp_path):
+def test_memory_does_not_grow_with_the_prompt():
     """Nothing is staged: neither side ever holds more than a few blocks on their way."""
-    few, many = peaks(8, tmp_path), peaks(30, tmp_path)
+    few, many = peaks(8), peaks(30)
     for role, a, b in zip(("serve", "prefill"), few, many):
         assert b - a <= 4 * BLOCK * ROW_BYTES, f"{role}: {(b - a) / MIB:.0f} MiB more for 30 blocks than for 8"
     print({"serve": few[0] // MIB, "prefill": few[1] // MIB}, {"serve": many[0] // MIB, "prefill": many[1] // MIB})

@@ -84,7 +84,7 @@ def test_below_the_disk_floor_blocks_stay_in_memory(tmp_path, baseline):
         assert outcome(reply.verdict) == "complete"
         assert reply.debug["computed_tokens"] == 1
         assert reply.answer == baseline.answer(ids)
-        wait_until(lambda: pair.serve.stats()["store"]["queued_bytes"] == 0, "an empty write queue")
+        pair.serve.wait_written()
         assert pair.serve.stats()["store"]["floor_skipped_writes"] >= 3
         assert block_files(tmp_path) == [] and unfinished_files(tmp_path) == []
         assert outcome(pair.serve.answer(ids).verdict).startswith("skipped: warm")

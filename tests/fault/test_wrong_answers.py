@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bench import LIMITS
-from harness import CLIENT, Pair, Serve, outcome, prompt, wait_until
+from harness import CLIENT, Pair, Serve, outcome, prompt
 
 SENTENCE = ("The keeper of the northern lighthouse counts every ship that passes in the fog and writes its name, its cargo and "
             "its port into one large book. ")
@@ -20,10 +20,6 @@ def chat(serve, text, max_tokens):
     tokens = [(t["token"], t["logprob"]) for t in choice["logprobs"]["content"]]
     answer = (reply_json["usage"]["isthmus"]["first_logits_xxh3"], choice["message"]["content"], tokens)
     return json.loads(reply.headers["X-PD-Bridge"]), reply_json["usage"], answer
-
-
-def written_out(serve):
-    wait_until(lambda: serve.stats()["store"]["queued_bytes"] == 0, "an empty write queue")
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +48,7 @@ def test_text_that_spells_control_tokens_is_found_again(pair, alone):
     verdict, usage, answer = chat(pair.serve, CONTROL_TEXT, 16)
     assert outcome(verdict) == "complete"
     assert answer == chat(alone, CONTROL_TEXT, 16)[2]
-    written_out(pair.serve)
+    pair.serve.wait_written()
     pair.restart_serve()
     verdict, again, same = chat(pair.serve, CONTROL_TEXT, 16)
     assert outcome(verdict).startswith("skipped: warm")
@@ -69,7 +65,7 @@ def test_a_restored_prefix_equals_a_computed_one(tier, tmp_path, baseline):
     with Serve(*args) as first:
         for ids in prompts:
             assert first.answer(ids, max_tokens=1).debug["cached_tokens"] == 0
-        written_out(first)
+        first.wait_written()
         if tier == "memory":
             check_restored(first, prompts, baseline)
             return
