@@ -7,12 +7,16 @@ A pair on this machine reads prompts of 16 blocks, alternately by the decode eng
   first_rows_share   when the first rows were seen in the store, as a share of the prefill's time        bound 0.5
   visible_after_s    from the prefill's last chunk until the last row was in the store; the time that the   bound 0.1
                      call took to reach the engine counts too
+  shared_cost        prefill time with capture, handoff and receiver / the decode engine's own time for the prompt
+Then the same with each process on a core of its own, so that the receiver takes no time from the prefill engine (with one
+thread; the engine alone runs on that same core):
   prefill_cost       prefill time with capture and handoff / the decode engine's own time for the prompt   bound 1.05
 Then one pair each reads 8 and 30 blocks:
   rss_growth_blocks  peak of resident memory less KV pool and stored blocks, at 30 blocks less at 8        bound 4
 """
 import argparse
 import json
+import os
 import pathlib
 import re
 import statistics
@@ -60,13 +64,14 @@ def read(serve, ids, bridged):
     return reply.verdict, seconds
 
 
-def overlap(rounds, blocks):
-    """One sample a round. `alone` runs beside the idle pair: the three processes never compute at once."""
+def overlap(rounds, blocks, cores=(None, None)):
+    """One sample a round. `alone` runs beside the idle pair: the three processes never compute at once. Of `cores`, the first
+    set is for the prefill engine and `alone`, the second for the pair's decode engine."""
     samples = []
     rows = blocks * BLOCK
     # A pool that two prompts fill, and both read before: memory that the system has yet to find costs more than any capture.
     pool = ["--kv-tokens", 2 * (rows + BLOCK)]
-    with Pair(pool, pool) as pair, Serve(*pool) as alone:
+    with Pair(pool, pool, prefill_cores=cores[0], serve_cores=cores[1]) as pair, Serve(*pool, cores=cores[0]) as alone:
         for seed in (100, 101, 102):
             for warm_up in (pair.serve, alone):
                 warm_up.answer(prompt(rows + 1, seed), max_tokens=1)
@@ -126,19 +131,22 @@ def main():
     options = parser.parse_args()
 
     samples = overlap(options.rounds, blocks=16)
+    first, second, *_ = sorted(os.sched_getaffinity(0))
+    apart = overlap(options.rounds, blocks=16, cores=({first}, {second}))
     small, large = peak_memory(8), peak_memory(30)
     block_bytes = BLOCK * ROW_BYTES
     result = {
         "first_rows_share": max(s["first_rows_s"] / s["prefill_s"] for s in samples),
         "visible_after_s": statistics.median(s["assembled_s"] - s["prefill_s"] for s in samples),
-        "prefill_cost": statistics.median(s["prefill_s"] / s["alone_s"] for s in samples),
+        "prefill_cost": statistics.median(s["prefill_s"] / s["alone_s"] for s in apart),
+        "shared_cost": statistics.median(s["prefill_s"] / s["alone_s"] for s in samples),
         "rss_growth_blocks": max((large[side] - small[side]) / block_bytes for side in small),
     }
     result = {k: round(v, 4) for k, v in result.items()}
     missed = [k for k, bound in BOUNDS.items() if result[k] > bound]
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps({**result, "bounds": BOUNDS, "blocks": 16, "samples": samples,
+        options.json.write_text(json.dumps({**result, "bounds": BOUNDS, "blocks": 16, "samples": samples, "samples_apart": apart,
                                             "peak_bytes": {"8": small, "30": large}}, indent=1) + "\n")
     print(json.dumps({**result, "missed": missed}))
     return 1 if missed else 0

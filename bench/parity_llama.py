@@ -7,7 +7,8 @@
 Of each document the first tokens are the prompt; compared is what each engine says after every token that follows. llama.cpp
 rounds activations to 8 bits before it multiplies them with quantized weights. What that does is seen with two more arms:
 "exact", llama.cpp on the same values written out as F32 with F32 attention, which rounds nothing; and llama.cpp on the file
-itself with F32 attention, which is as far from its usual run as rounding alone can bring it.
+itself with F32 attention, which is as far from its usual run as rounding alone can bring it. And both read the same values as
+an F16 file, with which llama.cpp does not round activations to 8 bits.
 """
 import argparse
 import datetime
@@ -27,6 +28,7 @@ from safetensors.numpy import save_file
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROMPT_TOKENS = 500
 COMPARED_TOKENS = 450
+OURS = ("ours_from_llama", "ours_from_llama_f16", "ours_from_exact")
 
 
 def documents():
@@ -79,18 +81,21 @@ def eval_ours(binary, model, files, work, threads):
 
 
 def measure(binary, model, work, threads=2):
-    """All numbers as one object; needs 1.8 GB under `work` (a pathlib.Path) while it runs."""
+    """All numbers as one object; needs 2.8 GB under `work` (a pathlib.Path) while it runs."""
     exact_model = convert(binary, model, "f32", work / "exact.gguf")
-    files = {"file": [], "exact": []}
+    f16_model = convert(binary, model, "f16", work / "f16.gguf")
+    files = {"file": [], "exact": [], "f16": []}
     listed, apart, itself = [], [], []
     with llama_peer.LlamaModel(model, threads, 1024) as usual, \
             llama_peer.LlamaModel(model, threads, 1024, exact_attention=True) as other, \
-            llama_peer.LlamaModel(exact_model, threads, 1024, exact_attention=True) as exact:
+            llama_peer.LlamaModel(exact_model, threads, 1024, exact_attention=True) as exact, \
+            llama_peer.LlamaModel(f16_model, threads, 1024) as f16:
         for name, text in documents().items():
             ids = usual.tokenize(text)[:PROMPT_TOKENS + COMPARED_TOKENS]
             digest = hashlib.sha256(np.array(ids, dtype="<i4").tobytes()).hexdigest()
             listed.append({"name": name, "tokens": len(ids), "compared": len(ids) - PROMPT_TOKENS, "ids_sha256": digest})
-            logits = {"file": usual.logits(ids, PROMPT_TOKENS), "exact": exact.logits(ids, PROMPT_TOKENS)}
+            logits = {"file": usual.logits(ids, PROMPT_TOKENS), "exact": exact.logits(ids, PROMPT_TOKENS),
+                      "f16": f16.logits(ids, PROMPT_TOKENS)}
             apart.append(compare(logits["exact"], logits["file"]))
             itself.append(compare(logits["file"], other.logits(ids, PROMPT_TOKENS)))
             for kind, values in logits.items():
@@ -102,6 +107,7 @@ def measure(binary, model, work, threads=2):
         "documents": listed,
         "positions": sum(d["compared"] for d in listed),
         "ours_from_llama": eval_ours(binary, model, files["file"], work, threads),
+        "ours_from_llama_f16": eval_ours(binary, f16_model, files["f16"], work, threads),
         "ours_from_exact": eval_ours(binary, model, files["exact"], work, threads),
         "llama_from_exact": summary(apart),
         "llama_from_itself_with_f32_attention": summary(itself),
@@ -120,7 +126,7 @@ def main():
     result = {"date": datetime.date.today().isoformat(), "machine": platform.machine(), "threads": args.threads, **result}
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(result, indent=1) + "\n")
-    rows = [(f"{who}, {arithmetic}", r) for who in ("ours_from_llama", "ours_from_exact") for arithmetic, r in result[who].items()]
+    rows = [(f"{who}, {arithmetic}", r) for who in OURS for arithmetic, r in result[who].items()]
     rows += [(who, result[who]) for who in ("llama_from_exact", "llama_from_itself_with_f32_attention")]
     for who, r in rows:
         print(f"{who:40} mean KL {r['kl_mean']:.5f}  same first choice {r['top1_agreement']:.2%}")

@@ -30,7 +30,7 @@ BLOCK = 256
 ROW_BYTES = 2 * 30 * 3 * 64 * 2
 CONTEXT = 8192
 
-# Several processes on the same cores wait as under `isthmus up`.
+# Of several processes on the same cores, none may spin away the others' time (docs/performance.md).
 SHARED_CORES = {"GOMP_SPINCOUNT": "10000"}
 
 START_S = 120
@@ -102,13 +102,14 @@ def outcome(verdict):
 class Role:
     """One child process of the binary."""
 
-    def __init__(self, command, *args, env=None):
+    def __init__(self, command, *args, env=None, cores=None):
         self.command = command
         self.args = [str(a) for a in args]
         self.log_file = tempfile.NamedTemporaryFile(prefix=f"isthmus-{command}-", suffix=".log", delete=False)
-        env = {**os.environ, **SHARED_CORES, **(env or {})}
+        env = {**os.environ, **(env or {})}
         self.process = subprocess.Popen([BINARY, command, *self.args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=self.log_file, env=env, text=True)
+                                        stderr=self.log_file, env=env, text=True,
+                                        preexec_fn=cores and (lambda: os.sched_setaffinity(0, cores)))
         LIVE.append(self)
 
     def wait_ready(self):
@@ -177,8 +178,9 @@ class Role:
 
 
 class Serve(Role):
-    def __init__(self, *args, port=0, model=MODEL, token=None, env=None):
-        super().__init__("serve", "--model", model, "--port", port, *token_args(token), *args, env=env)
+    def __init__(self, *args, port=0, model=MODEL, token=None, env=None, cores=None):
+        super().__init__("serve", "--model", model, "--port", port, *token_args(token), *args,
+                         env={**SHARED_CORES, **(env or {})}, cores=cores)
         self.headers = token_header(token)
 
     @property
@@ -234,8 +236,9 @@ class Serve(Role):
 
 
 class Prefill(Role):
-    def __init__(self, decoder_url, *args, port=0, model=MODEL, token=None):
-        super().__init__("prefill", "--model", model, "--port", port, "--decoder", decoder_url, *token_args(token), *args)
+    def __init__(self, decoder_url, *args, port=0, model=MODEL, token=None, cores=None):
+        super().__init__("prefill", "--model", model, "--port", port, "--decoder", decoder_url, *token_args(token), *args,
+                         env=SHARED_CORES, cores=cores)
 
     @property
     def url(self):
@@ -275,11 +278,14 @@ def text_of(event_list):
 
 
 class Pair:
-    """A decode server and its prefill engine. Ports stay the same over restarts, as each names the other's."""
+    """A decode server and its prefill engine, each on its `cores` (else on all). Ports stay the same over restarts, as each
+    names the other's."""
 
-    def __init__(self, serve_args=(), prefill_args=(), serve_model=MODEL, token=None, serve_env=None):
+    def __init__(self, serve_args=(), prefill_args=(), serve_model=MODEL, token=None, serve_env=None, serve_cores=None,
+                 prefill_cores=None):
         self.serve_args, self.prefill_args = list(serve_args), list(prefill_args)
         self.serve_model, self.token, self.serve_env = serve_model, token, serve_env
+        self.serve_cores, self.prefill_cores = serve_cores, prefill_cores
         self.port, self.handoff_port, self.prefill_port = free_port(), free_port(), free_port()
         self.serve = self.prefill = None
 
@@ -296,11 +302,12 @@ class Pair:
 
     def _serve(self):
         return Serve("--prefill", f"http://127.0.0.1:{self.prefill_port}", "--handoff-port", self.handoff_port,
-                     *self.serve_args, port=self.port, model=self.serve_model, token=self.token, env=self.serve_env)
+                     *self.serve_args, port=self.port, model=self.serve_model, token=self.token, env=self.serve_env,
+                     cores=self.serve_cores)
 
     def _prefill(self, decoder_url=None, token=None):
         return Prefill(decoder_url or f"http://127.0.0.1:{self.port}", *self.prefill_args, port=self.prefill_port,
-                       token=token or self.token)
+                       token=token or self.token, cores=self.prefill_cores)
 
     def restart_serve(self, kill=False):
         self.serve.kill() if kill else self.serve.stop()

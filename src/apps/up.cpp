@@ -14,8 +14,12 @@
 namespace isthmus {
 namespace {
 
-// The decode engine answers people; the prefill engine takes what is left (bench/concurrency.py).
-constexpr int kPrefillNice = 10;
+// The decode engine answers people; the prefill engine takes what is left: by its priority, and because its
+// threads soon sleep when they wait for each other, while the decode engine's spin between the regions of a
+// step. A decode thread that sleeps there finds its core taken, for a whole time slice (docs/performance.md).
+SpawnOptions prefill_spawn() {
+  return {.nice = 10, .environment = {{"GOMP_SPINCOUNT", "10000"}}};
+}
 
 struct UpOptions {
   CommonOptions common;
@@ -75,11 +79,6 @@ Status run_both(UpOptions& o) {
   TRY(choose_ports(o));
   ASSIGN_OR_RETURN(const SecretFile secret, SecretFile::create());
   const std::filesystem::path token = o.common.token_file.empty() ? secret.path() : o.common.token_file;
-  SpawnOptions spawn;
-  // Two teams on the same cores: waiting by spinning takes the other's time, sleeping between the regions of
-  // a decode step makes it three times as long (docs/performance.md). So: spin for a moment, then sleep.
-  spawn.environment["GOMP_SPINCOUNT"] = "10000";
-
   std::vector<std::string> prefill = command_line("prefill", o, token);
   append(prefill, {"--port", std::to_string(o.prefill_port), "--decoder", loopback_url(o.port)});
   append(prefill, o.prefill_args);
@@ -89,9 +88,8 @@ Status run_both(UpOptions& o) {
   if (!o.store.empty()) append(serve, {"--store", o.store.string()});
   append(serve, o.serve_args);
 
-  ASSIGN_OR_RETURN(Child serve_child, Child::spawn(serve, spawn));
-  spawn.nice = kPrefillNice;
-  ASSIGN_OR_RETURN(Child prefill_child, Child::spawn(prefill, spawn));
+  ASSIGN_OR_RETURN(Child serve_child, Child::spawn(serve, {}));
+  ASSIGN_OR_RETURN(Child prefill_child, Child::spawn(prefill, prefill_spawn()));
   TRY(wait_until_up(prefill_child, "prefill", o.prefill_port));
   TRY(wait_until_up(serve_child, "serve", o.port));
   std::puts(dump_json({{"ready", true},
