@@ -64,14 +64,31 @@ Result<ModelText> load_text(const std::filesystem::path& path) {
   return std::filesystem::is_directory(path, ignored) ? text_of_folder(path) : text_of_gguf(path);
 }
 
+namespace {
+
+// One file for each model path, so that a changed model replaces its old one.
+PackedFileName packed_file_of(const std::filesystem::path& model, const std::filesystem::path& cache,
+                              const Digest& weights) {
+  std::error_code error;
+  const std::filesystem::path resolved = std::filesystem::weakly_canonical(model, error);
+  const std::filesystem::path& path = error ? model : resolved;
+  return {
+      .path = std::filesystem::absolute(cache) / "packed" / (sha256(path.string()).hex() + ".safetensors"),
+      .key = weights.hex() + " " + std::string(kPromptArithmetic),
+      .model = path};
+}
+
+}  // namespace
+
 Result<LoadedModel> load_model(const std::filesystem::path& path,
-                               const std::filesystem::path& cache_directory, const ModelOptions& options) {
+                               const std::filesystem::path& cache_directory, ModelOptions options) {
   LoadedModel m;
   m.name = path.stem().string();
-  ASSIGN_OR_RETURN(m.model, Model::load(path, options));
-  const Checkpoint& checkpoint = m.model->checkpoint();
+  ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(path));
   m.weights = cached_weights_digest(checkpoint.tensors(), checkpoint.files(), cache_directory / "digests");
-  ASSIGN_OR_RETURN(m.projection, projection_digest(checkpoint));
+  options.packed = packed_file_of(path, cache_directory, m.weights);
+  ASSIGN_OR_RETURN(m.model, Model::load(std::move(checkpoint), options));
+  ASSIGN_OR_RETURN(m.projection, projection_digest(m.model->checkpoint()));
   log_info("model {}: {} layers, weights {}", m.name, m.model->config().layers,
            m.weights.hex().substr(0, 12));
   return m;

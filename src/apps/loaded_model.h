@@ -29,8 +29,9 @@ struct LoadedModel {
   Digest weights;     // all tensors
   Digest projection;  // norm, K and V tensors and RoPE
 };
+// Digest and packed prompt weights are kept in `cache_directory`.
 Result<LoadedModel> load_model(const std::filesystem::path& path,
-                               const std::filesystem::path& cache_directory, const ModelOptions& options);
+                               const std::filesystem::path& cache_directory, ModelOptions options);
 
 // Identity of the native engine's cache bytes for this model with blocks of `layout`.
 Identity native_identity(const LoadedModel& m, const Tokenizer& tokenizer, const PlaneLayout& layout);

@@ -19,7 +19,8 @@ struct PackedMatrix::Impl {
   int64_t n = 0;
   int64_t k = 0;
   DType dtype = DType::kF32;
-  std::vector<float> panels;  // empty when `blocked` is set
+  std::vector<float> own;         // panels that are ours
+  std::span<const float> panels;  // ours or borrowed; empty when `blocked` is set
 #ifndef ISTHMUS_COMPUTE_SERIAL
   std::unique_ptr<OneDnnMatrix> blocked;
 #endif
@@ -46,6 +47,14 @@ std::vector<float> expand(const bf16* in, int64_t count) {
   return out;
 }
 
+bool uses_onednn([[maybe_unused]] DType dtype) {
+#ifdef ISTHMUS_COMPUTE_SERIAL
+  return false;
+#else
+  return dtype == DType::kBF16 && active_rung() == Rung::kAvx512;  // oneDNN has no bf16 product below AVX-512
+#endif
+}
+
 void multiply(const PanelProduct& w, const float* in, int64_t m, float* out) {
   const int64_t panels = (w.n + kPanelColumns - 1) / kPanelColumns;
   parallel_rows(panels, 2 * m * w.k * kPanelColumns, kFlopsPerThread,
@@ -54,31 +63,61 @@ void multiply(const PanelProduct& w, const float* in, int64_t m, float* out) {
 
 }  // namespace
 
+PackedMatrix::PackedMatrix(DType dtype, int64_t n, int64_t k) : impl_(std::make_unique<Impl>()) {
+  impl_->n = n;
+  impl_->k = k;
+  impl_->dtype = dtype;
+}
+
+void PackedMatrix::own_panels(std::vector<float> panels) {
+  impl_->own = std::move(panels);
+  impl_->panels = impl_->own;
+}
+
 Result<PackedMatrix> PackedMatrix::pack(const float* weights, int64_t n, int64_t k) {
   TRY(check_shape(n, k));
-  PackedMatrix m;
-  m.impl_ = std::make_unique<Impl>();
-  m.impl_->n = n;
-  m.impl_->k = k;
-  m.impl_->panels = pack_panels(weights, n, k);
+  PackedMatrix m(DType::kF32, n, k);
+  m.own_panels(pack_panels(weights, n, k));
   return m;
 }
 
 Result<PackedMatrix> PackedMatrix::pack(const bf16* weights, int64_t n, int64_t k) {
   TRY(check_shape(n, k));
-  PackedMatrix m;
-  m.impl_ = std::make_unique<Impl>();
-  m.impl_->n = n;
-  m.impl_->k = k;
-  m.impl_->dtype = DType::kBF16;
+  PackedMatrix m(DType::kBF16, n, k);
 #ifndef ISTHMUS_COMPUTE_SERIAL
-  // oneDNN has no bf16 product below AVX-512.
-  if (active_rung() == Rung::kAvx512) {
+  if (uses_onednn(DType::kBF16)) {
     ASSIGN_OR_RETURN(m.impl_->blocked, OneDnnMatrix::pack(weights, n, k));
     return m;
   }
 #endif
-  m.impl_->panels = pack_panels(expand(weights, n * k).data(), n, k);
+  m.own_panels(pack_panels(expand(weights, n * k).data(), n, k));
+  return m;
+}
+
+std::string PackedMatrix::layout(DType dtype, [[maybe_unused]] int64_t n, [[maybe_unused]] int64_t k) {
+#ifndef ISTHMUS_COMPUTE_SERIAL
+  if (uses_onednn(dtype)) return OneDnnMatrix::layout(n, k);
+#endif
+  return "panels-" + std::to_string(kPanelColumns) + "-" + std::string(dtype_info(dtype).name);
+}
+
+Result<PackedMatrix> PackedMatrix::adopt(DType dtype, int64_t n, int64_t k,
+                                         std::span<const std::byte> storage) {
+  TRY(check_shape(n, k));
+  PackedMatrix m(dtype, n, k);
+#ifndef ISTHMUS_COMPUTE_SERIAL
+  if (uses_onednn(dtype)) {
+    ASSIGN_OR_RETURN(m.impl_->blocked, OneDnnMatrix::adopt(storage, n, k));
+    return m;
+  }
+#endif
+  const int64_t values = (n + kPanelColumns - 1) / kPanelColumns * kPanelColumns * k;
+  if (storage.size() != static_cast<size_t>(values) * sizeof(float)) {
+    return {Code::kMismatch, "gemm: packed matrix of " + std::to_string(n) + " x " + std::to_string(k) +
+                                 ": expected " + std::to_string(values * 4) + " bytes, got " +
+                                 std::to_string(storage.size())};
+  }
+  m.impl_->panels = {reinterpret_cast<const float*>(storage.data()), static_cast<size_t>(values)};
   return m;
 }
 
@@ -91,11 +130,11 @@ int64_t PackedMatrix::k() const {
 DType PackedMatrix::dtype() const {
   return impl_->dtype;
 }
-size_t PackedMatrix::bytes() const {
+std::span<const std::byte> PackedMatrix::storage() const {
 #ifndef ISTHMUS_COMPUTE_SERIAL
-  if (impl_->blocked) return impl_->blocked->bytes();
+  if (impl_->blocked) return impl_->blocked->storage();
 #endif
-  return impl_->panels.size() * sizeof(float);
+  return std::as_bytes(impl_->panels);
 }
 
 void gemm(const PackedMatrix& w, const float* in, int64_t m, float* out, bool accumulate) {

@@ -5,8 +5,12 @@
 // only: not on M, not on the thread count. Not for generated tokens: see step_linear.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "base/dtype.h"
 #include "base/float16.h"
@@ -14,7 +18,8 @@
 
 namespace isthmus::kernels {
 
-// Weights in the layout the GEMM wants. Immutable after packing; movable; owns its bytes.
+// Weights in the layout the GEMM wants. Immutable after packing; movable; owns its bytes, or borrows them
+// (adopt).
 class PackedMatrix {
  public:
   PackedMatrix();
@@ -25,15 +30,26 @@ class PackedMatrix {
   static Result<PackedMatrix> pack(const bf16* weights, int64_t n, int64_t k);   // [N, K] row-major
   static Result<PackedMatrix> pack(const float* weights, int64_t n, int64_t k);  // [N, K] row-major
 
+  // Names the bytes that pack() makes on this CPU: equal names, equal meaning of storage(). Differs with the
+  // GEMM library's version.
+  static std::string layout(DType dtype, int64_t n, int64_t k);
+  // Over the storage() of an equal matrix of the same layout(), 64-byte aligned, which stays the caller's and
+  // must outlive this. Errors: kMismatch (size), else as pack.
+  static Result<PackedMatrix> adopt(DType dtype, int64_t n, int64_t k, std::span<const std::byte> storage);
+
   int64_t n() const;
   int64_t k() const;
-  DType dtype() const;   // kBF16 or kF32: the type of the activations it multiplies
-  size_t bytes() const;  // of packed storage
+  DType dtype() const;                         // kBF16 or kF32: the type of the activations it multiplies
+  std::span<const std::byte> storage() const;  // a multiple of 64 bytes
+  size_t bytes() const { return storage().size(); }
 
   struct Impl;
   const Impl& impl() const { return *impl_; }
 
  private:
+  PackedMatrix(DType dtype, int64_t n, int64_t k);
+  void own_panels(std::vector<float> panels);
+
   std::unique_ptr<Impl> impl_;
 };
 

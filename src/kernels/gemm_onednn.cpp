@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/huge_pages.h"
 #include "kernels/parallel.h"
 
@@ -164,9 +165,28 @@ bool rows_invariant(Shape& shape, const memory& weights) {
 
 struct OneDnnMatrix::State {
   std::shared_ptr<Shape> shape;
-  HugeBuffer blocked;
-  memory weights;  // over `blocked`
+  HugeBuffer own;                      // empty when the bytes are another's
+  std::span<const std::byte> storage;  // rounded up to whole cache lines
+  memory weights;                      // over `storage`
 };
+
+namespace {
+
+size_t storage_bytes(const Shape& shape) {
+  constexpr size_t kLine = 64;
+  return (shape.weights.get_size() + kLine - 1) / kLine * kLine;
+}
+
+Status status_of(const dnnl::error& e) {
+  const Code code = e.status == dnnl_unimplemented ? Code::kUnsupported : Code::kInternal;
+  return {code, "gemm: oneDNN: " + std::string(e.what())};
+}
+
+void check_rows(Shape& shape, const memory& weights) {
+  std::call_once(shape.checked, [&] { shape.fixed_rows = !rows_invariant(shape, weights); });
+}
+
+}  // namespace
 
 OneDnnMatrix::OneDnnMatrix(std::unique_ptr<State> state) : state_(std::move(state)) {}
 OneDnnMatrix::~OneDnnMatrix() = default;
@@ -175,22 +195,49 @@ Result<std::unique_ptr<OneDnnMatrix>> OneDnnMatrix::pack(const bf16* weights, in
   auto state = std::make_unique<State>();
   state->shape = shape_for(n, k);
   Shape& shape = *state->shape;
-  if (!state->blocked.try_resize(shape.weights.get_size())) {
+  if (!state->own.try_resize(storage_bytes(shape))) {
     return Status(Code::kResourceExhausted,
                   "gemm: no memory for a matrix of " + std::to_string(n) + " x " + std::to_string(k));
   }
-  state->weights = memory(shape.weights, cpu(), state->blocked.data());
+  state->storage = {state->own.data(), state->own.size()};
+  state->weights = memory(shape.weights, cpu(), state->own.data());
   dnnl::stream stream(cpu());
   // [N, K] row-major is [K, N] column-major.
   memory source({{k, n}, memory::data_type::bf16, memory::format_tag::ba}, cpu(),
                 const_cast<bf16*>(weights));  // NOLINT: read only
   dnnl::reorder(source, state->weights).execute(stream, source, state->weights);
   stream.wait();
-  std::call_once(shape.checked, [&] { shape.fixed_rows = !rows_invariant(shape, state->weights); });
+  check_rows(shape, state->weights);
   return std::make_unique<OneDnnMatrix>(std::move(state));
 } catch (const dnnl::error& e) {
-  const Code code = e.status == dnnl_unimplemented ? Code::kUnsupported : Code::kInternal;
-  return Status(code, "gemm: oneDNN: " + std::string(e.what()));
+  return status_of(e);
+}
+
+Result<std::unique_ptr<OneDnnMatrix>> OneDnnMatrix::adopt(std::span<const std::byte> storage, int64_t n,
+                                                          int64_t k) try {
+  auto state = std::make_unique<State>();
+  state->shape = shape_for(n, k);
+  Shape& shape = *state->shape;
+  if (storage.size() != storage_bytes(shape)) {
+    return Status(Code::kMismatch, "gemm: packed matrix of " + std::to_string(n) + " x " + std::to_string(k) +
+                                       ": expected " + std::to_string(storage_bytes(shape)) + " bytes, got " +
+                                       std::to_string(storage.size()));
+  }
+  state->storage = storage;
+  state->weights = memory(shape.weights, cpu(), const_cast<std::byte*>(storage.data()));  // NOLINT: read only
+  check_rows(shape, state->weights);
+  return std::make_unique<OneDnnMatrix>(std::move(state));
+} catch (const dnnl::error& e) {
+  return status_of(e);
+}
+
+// The description is a plain struct of the library, so its bytes say all about the layout.
+std::string OneDnnMatrix::layout(int64_t n, int64_t k) {
+  const std::shared_ptr<Shape> shape = shape_for(n, k);
+  const dnnl_version_t* v = dnnl_version();
+  return "onednn-" + std::to_string(v->major) + "." + std::to_string(v->minor) + "." +
+         std::to_string(v->patch) + "-bf16-" +
+         hex64(xxh3_64(std::as_bytes(std::span(&shape->weights.data, 1))));
 }
 
 void OneDnnMatrix::run(const bf16* in, int64_t m, float* out, bool accumulate) const {
@@ -203,8 +250,8 @@ void OneDnnMatrix::run(const bf16* in, int64_t m, float* out, bool accumulate) c
   }
 }
 
-size_t OneDnnMatrix::bytes() const {
-  return state_->weights.get_desc().get_size();
+std::span<const std::byte> OneDnnMatrix::storage() const {
+  return state_->storage;
 }
 
 }  // namespace isthmus::kernels

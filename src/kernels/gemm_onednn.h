@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
 
 #include "base/float16.h"
 #include "base/status.h"
@@ -23,10 +25,15 @@ class OneDnnMatrix {
   // weights: [N, K] row-major. kUnsupported where this CPU has no bf16 product in oneDNN.
   static Result<std::unique_ptr<OneDnnMatrix>> pack(const bf16* weights, int64_t n, int64_t k);
 
+  // Over another's storage(), which must outlive this. kMismatch: another size.
+  static Result<std::unique_ptr<OneDnnMatrix>> adopt(std::span<const std::byte> storage, int64_t n,
+                                                     int64_t k);
+  static std::string layout(int64_t n, int64_t k);  // see PackedMatrix::layout
+
   // out[m, N] f32 (+)= in[m, K] · Wᵀ. A failure inside oneDNN after a successful pack is our bug: it ends the
   // process.
   void run(const bf16* in, int64_t m, float* out, bool accumulate) const;
-  size_t bytes() const;
+  std::span<const std::byte> storage() const;
 
  private:
   std::unique_ptr<State> state_;

@@ -109,6 +109,27 @@ TEST_P(GemmTest, ARowsBitsDependOnNeitherMNorThreads) {
   }
 }
 
+TEST_P(GemmTest, StorageOfOneMatrixServesAnother) {
+  const int64_t n = 40, k = 72, m = 5;
+  const std::vector<float> w = random_floats(n * k, 7), in = random_floats(m * k, 8);
+  const PackedMatrix f32 = PackedMatrix::pack(w.data(), n, k).take();
+  const PackedMatrix half = PackedMatrix::pack(to_bf16s(w).data(), n, k).take();
+  const auto expect_same = [&](const PackedMatrix& packed, const auto& rows) {
+    EXPECT_EQ(packed.storage().size() % 64, 0u);
+    const PackedMatrix borrowed = PackedMatrix::adopt(packed.dtype(), n, k, packed.storage()).take();
+    EXPECT_EQ(borrowed.storage().data(), packed.storage().data());
+    std::vector<float> want(m * n), got(m * n);
+    gemm(packed, rows.data(), m, want.data());
+    gemm(borrowed, rows.data(), m, got.data());
+    EXPECT_TRUE(same_bits(got, want));
+    const auto short_one = packed.storage().first(packed.storage().size() - 64);
+    EXPECT_EQ(PackedMatrix::adopt(packed.dtype(), n, k, short_one).status().code(), Code::kMismatch);
+  };
+  expect_same(f32, in);
+  expect_same(half, to_bf16s(in));
+  EXPECT_NE(PackedMatrix::layout(DType::kF32, n, k), PackedMatrix::layout(DType::kBF16, n, k));
+}
+
 TEST(GemmPackTest, RefusesEmptyMatrices) {
   const float w[1] = {1};
   EXPECT_EQ(PackedMatrix::pack(w, 0, 1).status().code(), Code::kInvalidArgument);

@@ -5,10 +5,13 @@
 #include <cstring>
 #include <string>
 
+#include "kernels/parallel.h"
 #include "kernels/step_layout.h"
 
 namespace isthmus::kernels {
 namespace {
+
+constexpr int64_t kValuesPerThread = 1 << 16;
 
 // A super-block of one row in the form that is scattered into a tile: codes, and the scale section's fields
 // in order.
@@ -211,12 +214,14 @@ Result<StepMatrix> StepMatrix::pack(DType dtype, const std::byte* blocks, int64_
   }
   auto* out = reinterpret_cast<uint8_t*>(impl->data.data());
   const size_t file_row = row_bytes(dtype, k);
-  for (int64_t row = 0; row < n; ++row) {
-    const std::byte* from = blocks + static_cast<size_t>(row) * file_row;
-    uint8_t* tile = out + static_cast<size_t>(row / kStepLanes) * impl->tile_bytes;
-    const int lane = static_cast<int>(row % kStepLanes);
-    plain ? pack_plain_row(*impl, from, lane, tile) : pack_quantized_row(*impl, from, lane, tile);
-  }
+  parallel_rows(impl->tiles, k * kStepLanes, kValuesPerThread, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin * kStepLanes; row < std::min(end * kStepLanes, n); ++row) {
+      const std::byte* from = blocks + static_cast<size_t>(row) * file_row;
+      uint8_t* tile = out + static_cast<size_t>(row / kStepLanes) * impl->tile_bytes;
+      const int lane = static_cast<int>(row % kStepLanes);
+      plain ? pack_plain_row(*impl, from, lane, tile) : pack_quantized_row(*impl, from, lane, tile);
+    }
+  });
   StepMatrix matrix;
   matrix.impl_ = std::move(impl);
   return matrix;

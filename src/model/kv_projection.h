@@ -62,6 +62,8 @@ class KvProjection {
   // 2].
   void finish(int64_t n, const float* cos, const float* sin, float* k, float* v) const;
   const std::vector<float>& input_norm() const { return w_.input_norm; }
+  const kernels::PackedMatrix& k_weights() const { return w_.k; }
+  const kernels::PackedMatrix& v_weights() const { return w_.v; }
   float norm_eps() const { return norm_eps_; }
 
  private:

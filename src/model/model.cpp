@@ -15,12 +15,16 @@ namespace isthmus {
 
 Result<std::unique_ptr<Model>> Model::load(const std::filesystem::path& path, const ModelOptions& options) {
   ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(path));
+  return load(std::move(checkpoint), options);
+}
+
+Result<std::unique_ptr<Model>> Model::load(Checkpoint checkpoint, const ModelOptions& options) {
   std::unique_ptr<Model> model(new Model(std::move(checkpoint), options));
   const ModelConfig& c = model->config();
   int64_t positions = c.max_positions;
   if (options.max_positions > 0) positions = std::min(positions, options.max_positions);
   ASSIGN_OR_RETURN(model->rope_, RopeTable::create(c.rope, positions));
-  ASSIGN_OR_RETURN(model->weights_, load_weights(model->checkpoint_, options.arithmetic));
+  ASSIGN_OR_RETURN(model->weights_, load_weights(model->checkpoint_, options.arithmetic, options.packed));
   const bool production = options.arithmetic == Arithmetic::kProduction;
   TRY(model->workspace_.reserve(c, options.chunk_tokens, production));
   model->step_rows_.reserve(kernels::kMaxStepRows);

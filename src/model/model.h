@@ -32,6 +32,7 @@ struct ModelOptions {
   Arithmetic arithmetic = Arithmetic::kProduction;
   int64_t chunk_tokens = kChunkTokens;  // workspace made at load; larger chunks make it grow
   int64_t max_positions = 0;            // 0: what the model file says; else the smaller of both
+  PackedFileName packed = {};           // where packed prompt weights are kept; production only
 };
 
 struct StepToken {
@@ -44,6 +45,7 @@ class Model {
   // `path`: a GGUF file or a Hugging Face directory. Errors: those of the readers, kUnsupported,
   // kResourceExhausted.
   static Result<std::unique_ptr<Model>> load(const std::filesystem::path& path, const ModelOptions& options);
+  static Result<std::unique_ptr<Model>> load(Checkpoint checkpoint, const ModelOptions& options);
 
   const ModelConfig& config() const { return checkpoint_.config(); }
   const Checkpoint& checkpoint() const { return checkpoint_; }

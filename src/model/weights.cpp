@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <string>
 #include <utility>
 
+#include "base/log.h"
 #include "model/parallel.h"
 
 namespace isthmus {
@@ -48,10 +50,55 @@ Result<PackedMatrix> pack_prompt(std::span<const RawMatrix> stacked, Arithmetic 
   return PackedMatrix::pack(rounded.data(), n, k);
 }
 
+// Prompt matrices: from the packed file, or packed now.
+class PromptMatrices {
+ public:
+  PromptMatrices(Arithmetic arithmetic, const PackedFile* file) : arithmetic_(arithmetic), file_(file) {}
+
+  Result<PackedMatrix> get(const std::string& name, std::span<const RawMatrix> stacked) {
+    if (file_ != nullptr) {
+      int64_t n = 0;
+      for (const RawMatrix& m : stacked) n += m.n;
+      if (auto found = file_->find(name, DType::kBF16, n, stacked[0].k)) return std::move(*found);
+    }
+    packed_any_ = true;
+    return pack_prompt(stacked, arithmetic_);
+  }
+  bool packed_any() const { return packed_any_; }
+
+ private:
+  Arithmetic arithmetic_;
+  const PackedFile* file_;
+  bool packed_any_ = false;
+};
+
+std::string matrix_name(int layer, const char* matrix) {
+  return std::to_string(layer) + "." + matrix;
+}
+
+std::vector<NamedMatrix> prompt_matrices(const ModelWeights& w) {
+  std::vector<NamedMatrix> all;
+  for (size_t i = 0; i < w.blocks.size(); ++i) {
+    const BlockWeights& b = w.blocks[i];
+    const int layer = static_cast<int>(i);
+    all.push_back({matrix_name(layer, "k"), &b.kv.k_weights()});
+    all.push_back({matrix_name(layer, "v"), &b.kv.v_weights()});
+    all.push_back({matrix_name(layer, "q"), &b.q});
+    all.push_back({matrix_name(layer, "o"), &b.o});
+    all.push_back({matrix_name(layer, "gate_up"), &b.gate_up});
+    all.push_back({matrix_name(layer, "down"), &b.down});
+  }
+  return all;
+}
+
 class BlockLoader {
  public:
-  BlockLoader(const Checkpoint& checkpoint, Arithmetic arithmetic, int layer)
-      : checkpoint_(checkpoint), config_(checkpoint.config()), arithmetic_(arithmetic), layer_(layer) {}
+  BlockLoader(const Checkpoint& checkpoint, Arithmetic arithmetic, int layer, PromptMatrices& prompt)
+      : checkpoint_(checkpoint),
+        config_(checkpoint.config()),
+        arithmetic_(arithmetic),
+        layer_(layer),
+        prompt_(prompt) {}
 
   Result<BlockWeights> load() {
     BlockWeights w;
@@ -62,9 +109,15 @@ class BlockLoader {
 
  private:
   // One matrix, or several stacked; in both forms.
-  Status load_linear(std::vector<RawMatrix> stacked, PackedMatrix* prompt, StepLinear* step) const {
-    ASSIGN_OR_RETURN(*prompt, pack_prompt(stacked, arithmetic_));
+  Status load_linear(const char* name, std::vector<RawMatrix> stacked, PackedMatrix* prompt,
+                     StepLinear* step) const {
+    TRY(load_prompt(name, stacked, prompt));
     return load_step(std::move(stacked), step);
+  }
+
+  Status load_prompt(const char* name, std::span<const RawMatrix> stacked, PackedMatrix* prompt) const {
+    ASSIGN_OR_RETURN(*prompt, prompt_.get(matrix_name(layer_, name), stacked));
+    return {};
   }
 
   Status load_step(std::vector<RawMatrix> stacked, StepLinear* step) const {
@@ -90,9 +143,9 @@ class BlockLoader {
     ASSIGN_OR_RETURN(RawMatrix k, raw(TensorRole::kK, kv_width, width));
     ASSIGN_OR_RETURN(RawMatrix v, raw(TensorRole::kV, kv_width, width));
     KvProjectionWeights kv;
-    ASSIGN_OR_RETURN(kv.k, pack_prompt({&k, 1}, arithmetic_));
-    ASSIGN_OR_RETURN(kv.v, pack_prompt({&v, 1}, arithmetic_));
-    ASSIGN_OR_RETURN(w->q, pack_prompt({&q, 1}, arithmetic_));
+    TRY(load_prompt("k", {&k, 1}, &kv.k));
+    TRY(load_prompt("v", {&v, 1}, &kv.v));
+    TRY(load_prompt("q", {&q, 1}, &w->q));
     qkv.push_back(std::move(q));
     qkv.push_back(std::move(k));
     qkv.push_back(std::move(v));
@@ -109,7 +162,7 @@ class BlockLoader {
     std::vector<RawMatrix> o(1);
     ASSIGN_OR_RETURN(o[0], raw(TensorRole::kO, width, q_width));
     TRY(load_vector(config_.output_bias, TensorRole::kOBias, width, &w->o_bias));
-    return load_linear(std::move(o), &w->o, &w->o_step);
+    return load_linear("o", std::move(o), &w->o, &w->o_step);
   }
 
   Status load_mlp(BlockWeights* w) const {
@@ -118,16 +171,40 @@ class BlockLoader {
     std::vector<RawMatrix> gate_up(2), down(1);
     ASSIGN_OR_RETURN(gate_up[0], raw(TensorRole::kGate, ffn, width));
     ASSIGN_OR_RETURN(gate_up[1], raw(TensorRole::kUp, ffn, width));
-    TRY(load_linear(std::move(gate_up), &w->gate_up, &w->gate_up_step));
+    TRY(load_linear("gate_up", std::move(gate_up), &w->gate_up, &w->gate_up_step));
     ASSIGN_OR_RETURN(down[0], raw(TensorRole::kDown, width, ffn));
-    return load_linear(std::move(down), &w->down, &w->down_step);
+    return load_linear("down", std::move(down), &w->down, &w->down_step);
   }
 
   const Checkpoint& checkpoint_;
   const ModelConfig& config_;
   Arithmetic arithmetic_;
   int layer_;
+  PromptMatrices& prompt_;
 };
+
+std::optional<PackedFile> open_packed(const PackedFileName& name) {
+  Result<PackedFile> file = PackedFile::open(name);
+  if (file.ok()) return std::move(*file);
+  if (file.status().code() != Code::kNotFound) log_warn("{}; packing anew", file.status().message());
+  return std::nullopt;
+}
+
+Status load_blocks(const Checkpoint& checkpoint, Arithmetic arithmetic, const PackedFileName& packed,
+                   ModelWeights* w) {
+  if (arithmetic == Arithmetic::kProduction) w->packed = open_packed(packed);
+  PromptMatrices prompt(arithmetic, w->packed ? &*w->packed : nullptr);
+  const int layers = checkpoint.config().layers;
+  w->blocks.reserve(static_cast<size_t>(layers));
+  for (int layer = 0; layer < layers; ++layer) {
+    ASSIGN_OR_RETURN(BlockWeights block, BlockLoader(checkpoint, arithmetic, layer, prompt).load());
+    w->blocks.push_back(std::move(block));
+  }
+  if (packed.path.empty() || !prompt.packed_any()) return {};
+  const Status written = write_packed_file(packed, prompt_matrices(*w));
+  if (!written.ok()) log_info("packed weights are not kept: {}", written.message());
+  return {};
+}
 
 }  // namespace
 
@@ -181,7 +258,8 @@ size_t ModelWeights::bytes() const {
   return sum;
 }
 
-Result<ModelWeights> load_weights(const Checkpoint& checkpoint, Arithmetic arithmetic) {
+Result<ModelWeights> load_weights(const Checkpoint& checkpoint, Arithmetic arithmetic,
+                                  const PackedFileName& packed) {
   const ModelConfig& c = checkpoint.config();
   ModelWeights w;
   ASSIGN_OR_RETURN(const RawMatrix embedding, checkpoint.matrix(TensorRole::kEmbedding, 0, c.vocab, c.width));
@@ -198,11 +276,7 @@ Result<ModelWeights> load_weights(const Checkpoint& checkpoint, Arithmetic arith
     ASSIGN_OR_RETURN(w.head_step, StepLinear::pack(std::move(head)));
   }
   ASSIGN_OR_RETURN(w.output_norm, checkpoint.vector(TensorRole::kOutputNorm, 0, c.width));
-  w.blocks.reserve(static_cast<size_t>(c.layers));
-  for (int layer = 0; layer < c.layers; ++layer) {
-    ASSIGN_OR_RETURN(BlockWeights block, BlockLoader(checkpoint, arithmetic, layer).load());
-    w.blocks.push_back(std::move(block));
-  }
+  TRY(load_blocks(checkpoint, arithmetic, packed, &w));
   return w;
 }
 

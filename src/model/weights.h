@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A decoder's weights in the forms its two arithmetics multiply with, built once from a Checkpoint; immutable
 // afterwards. Production: prompt = bf16 PackedMatrix (the file's values rounded to bf16), step = StepMatrix
-// (the file's own blocks). Reference: f32 PackedMatrix for both. Single thread while loading (threads of its
-// own inside). Not the arithmetic: see decoder_block.h.
+// (the file's own blocks); the former may be mapped from a packed file instead. Reference: f32 PackedMatrix
+// for both. Single thread while loading (threads of its own inside). Not the arithmetic: see decoder_block.h.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include "model/checkpoint.h"
 #include "model/config.h"
 #include "model/kv_projection.h"
+#include "model/packed_file.h"
 
 namespace isthmus {
 
@@ -45,6 +46,7 @@ struct BlockWeights {
 };
 
 struct ModelWeights {
+  std::optional<PackedFile> packed;  // what matrices of `blocks` borrow from
   DType embedding_type = DType::kF32;
   AlignedBuffer<std::byte> embedding;  // [V, row_bytes(type, E)], as in the file
   std::vector<BlockWeights> blocks;
@@ -56,6 +58,9 @@ struct ModelWeights {
 };
 
 // Errors: those of the checkpoint, kUnsupported for a type that a kernel lacks.
-Result<ModelWeights> load_weights(const Checkpoint& checkpoint, Arithmetic arithmetic);
+// Prompt matrices come from the file `packed` where it has them; what it lacks is packed, and the file
+// written anew (that it cannot be is logged, not an error).
+Result<ModelWeights> load_weights(const Checkpoint& checkpoint, Arithmetic arithmetic,
+                                  const PackedFileName& packed = {});
 
 }  // namespace isthmus
