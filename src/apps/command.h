@@ -45,6 +45,13 @@ struct CommonOptions {
 void add_common_options(CLI::App& app, CommonOptions& o);
 // Each of them alone, for tools that need no more.
 std::filesystem::path default_model();
+// How a role keeps the weights that prompts are multiplied with.
+struct PromptWeightFlags {
+  std::string form = "bf16";
+  bool no_packed_file = false;
+};
+void add_prompt_weight_options(CLI::App& app, PromptWeightFlags& o);
+CLI::Option* add_prompt_form_option(CLI::App& app, std::string& form);
 void add_cache_option(CLI::App& app, std::filesystem::path& cache);
 void add_token_option(CLI::App& app, std::filesystem::path& token_file);
 Result<std::string> read_token(const std::filesystem::path& token_file);  // "" without a file

@@ -41,6 +41,24 @@ void add_common_options(CLI::App& app, CommonOptions& o) {
   app.add_option("--log", o.log_level, "trace, debug, info, warn, error or off")->capture_default_str();
 }
 
+CLI::Option* add_prompt_form_option(CLI::App& app, std::string& form) {
+  return app
+      .add_option("--prefill-weights", form,
+                  "weights that prompts are multiplied with; bf16: nearest to the file; int8: faster and "
+                  "coarser; fp8: "
+                  "the values of an FP8 checkpoint")
+      ->check(CLI::IsMember({"bf16", "int8", "fp8"}))
+      ->capture_default_str();
+}
+
+void add_prompt_weight_options(CLI::App& app, PromptWeightFlags& o) {
+  add_prompt_form_option(app, o.form);
+  app.add_flag(
+      "--no-packed-file", o.no_packed_file,
+      "do not keep these weights, ready to multiply, in the cache folder: saves two bytes of disk for each "
+      "weight, and starts take longer");
+}
+
 Result<std::string> read_token(const std::filesystem::path& token_file) {
   if (token_file.empty()) return std::string();
   ASSIGN_OR_RETURN(std::string token, read_text_file(token_file, 4096));

@@ -218,10 +218,19 @@ void check_pair(const DoctorFacts& facts, DoctorReport& report) {
   }
   const Json ours = member(facts.decoder, "weights"), theirs = member(facts.prefill, "weights");
   if (ours.is_null() || theirs.is_null()) return report.skipped("weights", "one side does not say");
-  report.ok("weights", ours == theirs
-                           ? "same on both sides: a bridged answer is the unbridged one, bit for bit, "
-                             "if both boxes have the same instruction set"
-                           : "different: a bridged answer may differ from the decoder's own");
+  const Json our_form = member(facts.decoder, "arithmetic"), their_form = member(facts.prefill, "arithmetic");
+  if (ours != theirs) {
+    report.ok("weights", "different: a bridged answer may differ from the decoder's own");
+  } else if (our_form != their_form) {
+    report.ok("weights", "same on both sides, multiplied in different forms (decoder " + text_of(our_form) +
+                             ", prefill " + text_of(their_form) +
+                             "): a bridged answer may differ from the decoder's own");
+  } else {
+    report.ok(
+        "weights",
+        "same on both sides: a bridged answer is the unbridged one, bit for bit, if both boxes have the same "
+        "instruction set");
+  }
 }
 
 void check_round_trip(const DoctorServers& servers, const DoctorFacts& facts, DoctorReport& report) {

@@ -35,6 +35,7 @@ constexpr const char* kHelp =
 struct EvalOptions {
   PairOptions pairs;  // `reference` is --model in both uses
   std::vector<std::filesystem::path> reference_logits;
+  std::string prefill_weights = "bf16";
   std::filesystem::path json;
   int threads = 0;
 };
@@ -60,9 +61,11 @@ int run_eval(const EvalOptions& o) {
   if (const Status usage = check_usage(o); !usage.ok()) return fail(usage);
   kernels::use_threads(o.threads);
   const bool pairs = o.reference_logits.empty();
-  const auto result = pairs
-                          ? eval_pairs(o.pairs)
-                          : eval_reference_logits({.model = o.pairs.reference, .files = o.reference_logits});
+  const auto result =
+      pairs ? eval_pairs(o.pairs)
+            : eval_reference_logits({.model = o.pairs.reference,
+                                     .files = o.reference_logits,
+                                     .prompt_weights = *parse_prompt_weights(o.prefill_weights)});
   if (!result.ok()) return fail(result.status());
   show(pairs ? pair_tables(*result) : *result, false);
   if (!o.json.empty()) {
@@ -99,6 +102,7 @@ Command add_eval(CLI::App& parent) {
       ->excludes("--prefill")
       ->excludes("--decoder")
       ->excludes("--documents");
+  add_prompt_form_option(*app, o->prefill_weights)->needs("--reference-logits");
   app->add_option("--json", o->json, "write the whole result to this file as one JSON object");
   app->add_option("--threads", o->threads, "compute threads; 0: all cores")
       ->check(CLI::Range(0, 1024))

@@ -10,12 +10,14 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "model/prompt_weights.h"
 
 namespace isthmus {
 
 struct ReferenceLogitsOptions {
   std::filesystem::path model;
   std::vector<std::filesystem::path> files;  // safetensors: ids, logits, first
+  PromptWeights prompt_weights = PromptWeights::kBf16;
 };
 // Errors: those of the model, kInvalidArgument (a file that does not fit the model), kCorrupt.
 Result<Json> eval_reference_logits(const ReferenceLogitsOptions& o);

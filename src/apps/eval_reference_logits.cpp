@@ -171,7 +171,8 @@ class Comparison {
 }  // namespace
 
 Result<Json> eval_reference_logits(const ReferenceLogitsOptions& o) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::load(o.model, {}));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
+                   Model::load(o.model, {.prompt_weights = o.prompt_weights}));
   std::vector<ReferenceFile> files;
   int64_t rows = 0, longest = 0;
   Json listed = Json::array();
@@ -190,6 +191,7 @@ Result<Json> eval_reference_logits(const ReferenceLogitsOptions& o) {
     TRY(comparison.steps(f));
   }
   return Json{{"model", o.model.string()},
+              {"prompt_weights", prompt_weights_name(o.prompt_weights)},
               {"files", std::move(listed)},
               {"prompt_arithmetic", comparison.prompt_json()},
               {"step_arithmetic", comparison.step_json()}};

@@ -3,7 +3,6 @@
 
 #include "base/log.h"
 #include "model/projection_pack.h"
-#include "prefill/producer.h"
 #include "tensor/gguf.h"
 #include "tensor/weights_digest.h"
 #include "text/tokenizer_gguf.h"
@@ -66,27 +65,30 @@ Result<ModelText> load_text(const std::filesystem::path& path) {
 
 namespace {
 
-// One file for each model path, so that a changed model replaces its old one.
+// One file for each model path and form, so that a changed model replaces its old one.
 PackedFileName packed_file_of(const std::filesystem::path& model, const std::filesystem::path& cache,
-                              const Digest& weights) {
+                              const Digest& weights, PromptWeights form) {
   std::error_code error;
   const std::filesystem::path resolved = std::filesystem::weakly_canonical(model, error);
   const std::filesystem::path& path = error ? model : resolved;
   return {
-      .path = std::filesystem::absolute(cache) / "packed" / (sha256(path.string()).hex() + ".safetensors"),
-      .key = weights.hex() + " " + std::string(kPromptArithmetic),
+      .path = std::filesystem::absolute(cache) / "packed" /
+              (sha256(path.string()).hex() + "-" + std::string(prompt_weights_name(form)) + ".safetensors"),
+      .key = weights.hex() + " " + prompt_arithmetic(form),
       .model = path};
 }
 
 }  // namespace
 
 Result<LoadedModel> load_model(const std::filesystem::path& path,
-                               const std::filesystem::path& cache_directory, ModelOptions options) {
+                               const std::filesystem::path& cache_directory, ModelOptions options,
+                               bool keep_packed) {
   LoadedModel m;
   m.name = path.stem().string();
   ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(path));
   m.weights = cached_weights_digest(checkpoint.tensors(), checkpoint.files(), cache_directory / "digests");
-  options.packed = packed_file_of(path, cache_directory, m.weights);
+  m.prompt_weights = options.prompt_weights;
+  if (keep_packed) options.packed = packed_file_of(path, cache_directory, m.weights, m.prompt_weights);
   ASSIGN_OR_RETURN(m.model, Model::load(std::move(checkpoint), options));
   ASSIGN_OR_RETURN(m.projection, projection_digest(m.model->checkpoint()));
   log_info("model {}: {} layers, weights {}", m.name, m.model->config().layers,
@@ -104,7 +106,7 @@ Identity native_identity(const LoadedModel& m, const Tokenizer& tokenizer, const
                        {"layout", "native"},
                        {"block_tokens", layout.block_tokens},
                        {"cache_dtype", dtype_info(m.model->kv_shape().dtype).name},
-                       {"arithmetic", kPromptArithmetic},
+                       {"arithmetic", prompt_arithmetic(m.prompt_weights)},
                        {"model", arithmetic_json(m.model->config())},
                        {"weights", m.weights.hex()},
                        {"projection", m.projection.hex()},

@@ -26,12 +26,14 @@ Result<ModelText> load_text(const std::filesystem::path& path);
 struct LoadedModel {
   std::string name;  // of the file or folder, without its extension
   std::unique_ptr<Model> model;
+  PromptWeights prompt_weights = PromptWeights::kBf16;
   Digest weights;     // all tensors
   Digest projection;  // norm, K and V tensors and RoPE
 };
-// Digest and packed prompt weights are kept in `cache_directory`.
+// The digest, and with `keep_packed` the packed prompt weights, are kept in `cache_directory`.
 Result<LoadedModel> load_model(const std::filesystem::path& path,
-                               const std::filesystem::path& cache_directory, ModelOptions options);
+                               const std::filesystem::path& cache_directory, ModelOptions options,
+                               bool keep_packed);
 
 // Identity of the native engine's cache bytes for this model with blocks of `layout`.
 Identity native_identity(const LoadedModel& m, const Tokenizer& tokenizer, const PlaneLayout& layout);

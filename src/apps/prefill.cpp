@@ -26,6 +26,7 @@ struct PrefillOptions {
   NetworkOptions network;
   uint16_t port = 8000;
   std::vector<std::string> decoders;
+  PromptWeightFlags prompt_weights;
   PromptEngineOptions engine;
   bool project_again = false;
   std::filesystem::path record;
@@ -68,9 +69,12 @@ Status serve_prefills(const PrefillOptions& o) {
   TRY(check_exposure(o.network, token));
   ModelOptions model_options;
   model_options.chunk_tokens = o.engine.chunk_tokens;
-  ASSIGN_OR_RETURN(const LoadedModel m, load_model(o.common.model, o.common.cache, model_options));
-  const Identity producer =
-      producer_identity(m.model->config(), m.weights, kernels::rung_name(kernels::active_rung()));
+  model_options.prompt_weights = *parse_prompt_weights(o.prompt_weights.form);
+  ASSIGN_OR_RETURN(const LoadedModel m, load_model(o.common.model, o.common.cache, model_options,
+                                                   !o.prompt_weights.no_packed_file));
+  const Identity producer = producer_identity(
+      m.model->config(),
+      {m.weights, prompt_arithmetic(m.prompt_weights), kernels::rung_name(kernels::active_rung())});
   ASSIGN_OR_RETURN(const auto engine, NativePromptEngine::create(*m.model, producer.digest, o.engine));
   ASSIGN_OR_RETURN(DecoderDirectoryOptions d, directory_options(o, token));
   ASSIGN_OR_RETURN(const auto decoders, HttpDecoderDirectory::create(std::move(d)));
@@ -114,6 +118,7 @@ Command add_prefill(CLI::App& parent) {
       ->required();
   add_network_options(*app, o->network);
   app->add_option("--port", o->port, "port; 0: a free one")->capture_default_str();
+  add_prompt_weight_options(*app, o->prompt_weights);
   app->add_option("--chunk", o->engine.chunk_tokens, "prompt tokens a turn: smaller answers others sooner")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();

@@ -60,6 +60,7 @@ void add_store_options(CLI::App& app, ServeOptions& o) {
 }
 
 void add_engine_options(CLI::App& app, ServeOptions& o) {
+  add_prompt_weight_options(app, o.prompt_weights);
   app.add_option("--chunk", o.engine.chunk_tokens,
                  "prompt tokens between two decode steps: smaller keeps running answers smoother")
       ->check(CLI::Range(1, 65536))

@@ -33,6 +33,7 @@ struct ServeOptions {
   uint64_t disk_floor_mib = 2 * 1024;
   uint64_t memory_floor_mib = 1024;
   // the engine
+  PromptWeightFlags prompt_weights;
   NativeEngineOptions engine;
 };
 

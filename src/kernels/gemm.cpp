@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/gemm.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/aligned_buffer.h"
+#include "base/huge_pages.h"
+#include "kernels/gemm_int8.h"
 #include "kernels/gemm_panels.h"
 #include "kernels/parallel.h"
 #include "kernels/rung.h"
@@ -19,8 +23,10 @@ struct PackedMatrix::Impl {
   int64_t n = 0;
   int64_t k = 0;
   DType dtype = DType::kF32;
-  std::vector<float> own;         // panels that are ours
-  std::span<const float> panels;  // ours or borrowed; empty when `blocked` is set
+  std::vector<float> own;  // panels that are ours
+  HugeBuffer own_int8;
+  std::span<const std::byte> int8;  // ours or borrowed; kI8
+  std::span<const float> panels;    // ours or borrowed; empty when `blocked` is set
 #ifndef ISTHMUS_COMPUTE_SERIAL
   std::unique_ptr<OneDnnMatrix> blocked;
 #endif
@@ -34,6 +40,8 @@ PackedMatrix::~PackedMatrix() = default;
 namespace {
 
 constexpr int64_t kFlopsPerThread = 1 << 20;
+constexpr int64_t kValuesPerThread = 1 << 16;
+constexpr int64_t kInt8RowBlock = 128;  // rows of one item of work; they stay in the second-level cache
 
 Status check_shape(int64_t n, int64_t k) {
   if (n > 0 && k > 0) return {};
@@ -59,6 +67,46 @@ void multiply(const PanelProduct& w, const float* in, int64_t m, float* out) {
   const int64_t panels = (w.n + kPanelColumns - 1) / kPanelColumns;
   parallel_rows(panels, 2 * m * w.k * kPanelColumns, kFlopsPerThread,
                 [&](int64_t first, int64_t last) { gemm_panels(w, in, m, first, last, out); });
+}
+
+// Activations in int8, kept from call to call.
+struct Int8Scratch {
+  AlignedBuffer<int8_t> q;
+  AlignedBuffer<float> scale;
+  AlignedBuffer<int32_t> sum;
+
+  void reserve(int64_t rows, int64_t stride) {
+    if (q.size() < static_cast<size_t>(rows * stride))
+      q = AlignedBuffer<int8_t>(static_cast<size_t>(rows * stride));
+    if (scale.size() < static_cast<size_t>(rows)) {
+      scale = AlignedBuffer<float>(static_cast<size_t>(rows));
+      sum = AlignedBuffer<int32_t>(static_cast<size_t>(rows));
+    }
+  }
+};
+
+void multiply_int8(const Int8Weights& w, const bf16* in, int64_t m, float* out, bool accumulate) {
+  static thread_local Int8Scratch scratch;
+  const int64_t stride = w.groups() * 4;
+  scratch.reserve(m, stride);
+  parallel_rows(m, w.k, kValuesPerThread, [&](int64_t first, int64_t last) {
+    if (stride != w.k)
+      std::memset(scratch.q.data() + first * stride, 0, static_cast<size_t>((last - first) * stride));
+    quantize_int8(in + first * w.k, last - first, w.k, scratch.q.data() + first * stride,
+                  scratch.scale.data() + first, scratch.sum.data() + first);
+  });
+  const Int8Rows rows{scratch.q.data(), scratch.scale.data(), scratch.sum.data()};
+  const int64_t blocks = (m + kInt8RowBlock - 1) / kInt8RowBlock, panels = w.panel_count();
+  parallel_items(blocks * panels, 2 * m * w.n * w.k, kFlopsPerThread, [&](int64_t item) {
+    const int64_t first = item / panels * kInt8RowBlock;
+    gemm_int8(w, rows, first, std::min(first + kInt8RowBlock, m), item % panels, accumulate, out);
+  });
+}
+
+Status wrong_size(int64_t n, int64_t k, size_t expected, size_t got) {
+  return {Code::kMismatch, "gemm: packed matrix of " + std::to_string(n) + " x " + std::to_string(k) +
+                               ": expected " + std::to_string(expected) + " bytes, got " +
+                               std::to_string(got)};
 }
 
 }  // namespace
@@ -94,10 +142,28 @@ Result<PackedMatrix> PackedMatrix::pack(const bf16* weights, int64_t n, int64_t 
   return m;
 }
 
+Result<PackedMatrix> PackedMatrix::pack_int8(const float* weights, int64_t n, int64_t k) {
+  TRY(check_shape(n, k));
+  if (k > kInt8MaxK) {
+    return {Code::kUnsupported, "gemm: int8 weights: expected at most " + std::to_string(kInt8MaxK) +
+                                    " values in a row, got " + std::to_string(k)};
+  }
+  PackedMatrix m(DType::kI8, n, k);
+  const size_t bytes = Int8Weights{nullptr, n, k}.bytes();
+  if (!m.impl_->own_int8.try_resize(bytes)) {
+    return {Code::kResourceExhausted,
+            "gemm: no memory for a matrix of " + std::to_string(n) + " x " + std::to_string(k)};
+  }
+  kernels::pack_int8(weights, n, k, m.impl_->own_int8.data());
+  m.impl_->int8 = {m.impl_->own_int8.data(), bytes};
+  return m;
+}
+
 std::string PackedMatrix::layout(DType dtype, [[maybe_unused]] int64_t n, [[maybe_unused]] int64_t k) {
 #ifndef ISTHMUS_COMPUTE_SERIAL
   if (uses_onednn(dtype)) return OneDnnMatrix::layout(n, k);
 #endif
+  if (dtype == DType::kI8) return "panels-" + std::to_string(kInt8Columns) + "-i8";
   return "panels-" + std::to_string(kPanelColumns) + "-" + std::string(dtype_info(dtype).name);
 }
 
@@ -111,12 +177,15 @@ Result<PackedMatrix> PackedMatrix::adopt(DType dtype, int64_t n, int64_t k,
     return m;
   }
 #endif
-  const int64_t values = (n + kPanelColumns - 1) / kPanelColumns * kPanelColumns * k;
-  if (storage.size() != static_cast<size_t>(values) * sizeof(float)) {
-    return {Code::kMismatch, "gemm: packed matrix of " + std::to_string(n) + " x " + std::to_string(k) +
-                                 ": expected " + std::to_string(values * 4) + " bytes, got " +
-                                 std::to_string(storage.size())};
+  if (dtype == DType::kI8) {
+    const size_t expected = Int8Weights{nullptr, n, k}.bytes();
+    if (storage.size() != expected) return wrong_size(n, k, expected, storage.size());
+    m.impl_->int8 = storage;
+    return m;
   }
+  const int64_t values = (n + kPanelColumns - 1) / kPanelColumns * kPanelColumns * k;
+  const size_t expected = static_cast<size_t>(values) * sizeof(float);
+  if (storage.size() != expected) return wrong_size(n, k, expected, storage.size());
   m.impl_->panels = {reinterpret_cast<const float*>(storage.data()), static_cast<size_t>(values)};
   return m;
 }
@@ -134,6 +203,7 @@ std::span<const std::byte> PackedMatrix::storage() const {
 #ifndef ISTHMUS_COMPUTE_SERIAL
   if (impl_->blocked) return impl_->blocked->storage();
 #endif
+  if (impl_->dtype == DType::kI8) return impl_->int8;
   return std::as_bytes(impl_->panels);
 }
 
@@ -143,6 +213,9 @@ void gemm(const PackedMatrix& w, const float* in, int64_t m, float* out, bool ac
 }
 
 void gemm(const PackedMatrix& w, const bf16* in, int64_t m, float* out, bool accumulate) {
+  if (w.dtype() == DType::kI8) {
+    return multiply_int8({w.impl().int8.data(), w.n(), w.k()}, in, m, out, accumulate);
+  }
   ISTHMUS_CHECK(w.dtype() == DType::kBF16);
 #ifndef ISTHMUS_COMPUTE_SERIAL
   if (w.impl().blocked) {

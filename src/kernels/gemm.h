@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix product of prompt arithmetic: activations [M, K] times weights [N, K] transposed. bf16 (products of
-// bf16, sums in f32; oneDNN) and f32 (the reference arithmetic). Weights are packed once. One calling thread
-// at a time (the engine's); inside, the OpenMP team. A row of the result depends on that row of the input
-// only: not on M, not on the thread count. Not for generated tokens: see step_linear.h.
+// bf16, sums in f32; oneDNN), int8 (gemm_int8.h) and f32 (the reference arithmetic). Weights are packed once.
+// One calling thread at a time (the engine's); inside, the OpenMP team. A row of the result depends on that
+// row of the input only: not on M, not on the thread count. Not for generated tokens: see step_linear.h.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +30,9 @@ class PackedMatrix {
   static Result<PackedMatrix> pack(const bf16* weights, int64_t n, int64_t k);   // [N, K] row-major
   static Result<PackedMatrix> pack(const float* weights, int64_t n, int64_t k);  // [N, K] row-major
 
+  // int8 with a scale per output: weights [N, K] row-major. Also kUnsupported: K over kInt8MaxK.
+  static Result<PackedMatrix> pack_int8(const float* weights, int64_t n, int64_t k);
+
   // Names the bytes that pack() makes on this CPU: equal names, equal meaning of storage(). Differs with the
   // GEMM library's version.
   static std::string layout(DType dtype, int64_t n, int64_t k);
@@ -53,7 +56,8 @@ class PackedMatrix {
   std::unique_ptr<Impl> impl_;
 };
 
-// out[M, N] f32 = in[M, K] · Wᵀ, or += when `accumulate` (the residual add). `in` has w.dtype().
+// out[M, N] f32 = in[M, K] · Wᵀ, or += when `accumulate` (the residual add). `in` is f32 for f32 weights,
+// else bf16; for int8 weights each of its rows is rounded to int8 first.
 void gemm(const PackedMatrix& w, const bf16* in, int64_t m, float* out, bool accumulate = false);
 void gemm(const PackedMatrix& w, const float* in, int64_t m, float* out, bool accumulate = false);
 

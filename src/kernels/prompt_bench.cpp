@@ -49,6 +49,21 @@ void gemm_shapes(benchmark::internal::Benchmark* b) {
 }
 BENCHMARK(BM_Gemm)->Apply(gemm_shapes)->UseRealTime();
 
+// Rounding of the activations included.
+void BM_GemmInt8(benchmark::State& state) {
+  set_threads(state.range(0));
+  const int64_t m = state.range(1), n = state.range(2), k = state.range(3);
+  std::vector<float> weights(static_cast<size_t>(n * k));
+  for (size_t i = 0; i < weights.size(); ++i)
+    weights[i] = static_cast<float>(i * 40503u % 1024u) * 0x1p-9f - 1.0f;
+  Result<PackedMatrix> w = PackedMatrix::pack_int8(weights.data(), n, k);
+  const std::vector<bf16> in = ramp(m * k);
+  std::vector<float> out(static_cast<size_t>(m * n));
+  for (auto _ : state) gemm(*w, in.data(), m, out.data());
+  report_flops(state, 2.0 * static_cast<double>(m * n * k));
+}
+BENCHMARK(BM_GemmInt8)->Apply(gemm_shapes)->UseRealTime();
+
 void BM_GemmF32(benchmark::State& state) {
   set_threads(state.range(0));
   const int64_t m = state.range(1), n = state.range(2), k = state.range(3);

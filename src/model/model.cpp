@@ -24,7 +24,9 @@ Result<std::unique_ptr<Model>> Model::load(Checkpoint checkpoint, const ModelOpt
   int64_t positions = c.max_positions;
   if (options.max_positions > 0) positions = std::min(positions, options.max_positions);
   ASSIGN_OR_RETURN(model->rope_, RopeTable::create(c.rope, positions));
-  ASSIGN_OR_RETURN(model->weights_, load_weights(model->checkpoint_, options.arithmetic, options.packed));
+  ASSIGN_OR_RETURN(
+      model->weights_,
+      load_weights(model->checkpoint_, {options.arithmetic, options.prompt_weights, options.packed}));
   const bool production = options.arithmetic == Arithmetic::kProduction;
   TRY(model->workspace_.reserve(c, options.chunk_tokens, production));
   model->step_rows_.reserve(kernels::kMaxStepRows);

@@ -32,7 +32,8 @@ struct ModelOptions {
   Arithmetic arithmetic = Arithmetic::kProduction;
   int64_t chunk_tokens = kChunkTokens;  // workspace made at load; larger chunks make it grow
   int64_t max_positions = 0;            // 0: what the model file says; else the smaller of both
-  PackedFileName packed = {};           // where packed prompt weights are kept; production only
+  PromptWeights prompt_weights = PromptWeights::kBf16;  // production only
+  PackedFileName packed = {};  // where packed prompt weights are kept; production only
 };
 
 struct StepToken {

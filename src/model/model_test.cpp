@@ -30,15 +30,20 @@ RunBits run_bits(Model& model, KvPool& pool, std::span<const TokenId> ids, size_
   return r;
 }
 
-class Production : public testing::TestWithParam<const char*> {
+class Production : public testing::TestWithParam<std::tuple<const char*, PromptWeights>> {
  protected:
   void SetUp() override {
-    model_ = load(golden(GetParam()));
-    ASSERT_NE(model_, nullptr);
+    const auto& [name, form] = GetParam();
+    directory_ = golden(name);
+    Result<std::unique_ptr<Model>> loaded =
+        Model::load(directory_, {.max_positions = 4096, .prompt_weights = form});
+    ASSERT_TRUE(loaded.ok()) << loaded.status().to_string();
+    model_ = loaded.take();
     pool_.emplace(KvPool::create(model_->kv_shape(), 4096).take());
     ids_ = counted_ids(261, model_->config().vocab, 3);
   }
 
+  std::filesystem::path directory_;
   std::unique_ptr<Model> model_;
   std::optional<KvPool> pool_;
   std::vector<TokenId> ids_;
@@ -107,7 +112,7 @@ TEST_P(Production, StepRowsAreTheSameAloneAndTogether) {
 }
 
 TEST_P(Production, LogitsAreCloseToTheReference) {
-  const std::unique_ptr<Model> reference = load(golden(GetParam()), Arithmetic::kReferenceF32);
+  const std::unique_ptr<Model> reference = load(directory_, Arithmetic::kReferenceF32);
   ASSERT_NE(reference, nullptr);
   KvPool exact_pool = KvPool::create(reference->kv_shape(), 512).take();
   const RunBits exact = run_bits(*reference, exact_pool, ids_, 200);
@@ -118,8 +123,39 @@ TEST_P(Production, LogitsAreCloseToTheReference) {
   EXPECT_GT(worst, 0.0F) << "production arithmetic rounds: no difference at all means that it did not run";
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiny, Production, testing::Values("llama_tiny", "qwen2_tiny", "qwen3_tiny"),
-                         [](const auto& test) { return std::string(test.param); });
+INSTANTIATE_TEST_SUITE_P(Tiny, Production,
+                         testing::Combine(testing::Values("llama_tiny", "qwen2_tiny", "qwen3_tiny"),
+                                          testing::Values(PromptWeights::kBf16, PromptWeights::kInt8,
+                                                          PromptWeights::kFp8)),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param)) + "_" +
+                                  std::string(prompt_weights_name(std::get<1>(test.param)));
+                         });
+
+// The forms differ from each other, but not in the rows that capture must reproduce from a layer's input: the
+// first layer's K and V rows.
+TEST(PromptForms, DifferInEverythingButKAndVProjections) {
+  const std::vector<TokenId> ids = counted_ids(70, 256, 5);
+  std::vector<RunBits> runs;
+  std::vector<std::vector<std::byte>> first_layer;
+  for (const PromptWeights form : {PromptWeights::kBf16, PromptWeights::kInt8, PromptWeights::kFp8}) {
+    const auto model =
+        Model::load(golden("llama_tiny"), {.max_positions = 100, .prompt_weights = form}).take();
+    KvPool pool = KvPool::create(model->kv_shape(), 128).take();
+    runs.push_back(run_bits(*model, pool, ids, 64));
+    Sequence seq(pool);
+    prompt(*model, ids, seq, 64);
+    first_layer.emplace_back(70 * model->kv_shape().plane_row_bytes());
+    seq.read_rows(0, KvPlane::kKeys, 0, 70, first_layer.back());
+    EXPECT_EQ(first_layer.back(), first_layer.front());
+  }
+  for (size_t i = 0; i < runs.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      EXPECT_NE(runs[i].cache, runs[j].cache);
+      EXPECT_NE(runs[i].logits, runs[j].logits);
+    }
+  }
+}
 
 class RecordingTap : public LayerTap {
  public:

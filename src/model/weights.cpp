@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "kernels/fp8_blocks.h"
 #include "model/parallel.h"
 
 namespace isthmus {
@@ -20,28 +21,38 @@ Status no_memory(size_t bytes) {
   return {Code::kResourceExhausted, "model: no memory for weights of " + std::to_string(bytes) + " bytes"};
 }
 
+// In what form a prompt matrix is multiplied.
+enum class Form : uint8_t { kF32, kBf16, kInt8, kFp8 };
+
+DType stored_type(Form form) {
+  if (form == Form::kF32) return DType::kF32;
+  return form == Form::kInt8 ? DType::kI8 : DType::kBF16;
+}
+
 // Values of matrices stacked along N, as f32. [sum of n, k]
-Result<AlignedBuffer<float>> stacked_values(std::span<const RawMatrix> stacked) {
-  if (stacked.size() == 1) return expand(stacked[0]);
+Result<AlignedBuffer<float>> stacked_values(std::span<const RawMatrix> stacked, Form form) {
   size_t count = 0;
   for (const RawMatrix& m : stacked) count += static_cast<size_t>(m.n * m.k);
   AlignedBuffer<float> all;
-  if (!all.try_resize(count)) return no_memory(count * sizeof(float));
+  if (stacked.size() > 1 && !all.try_resize(count)) return no_memory(count * sizeof(float));
   float* to = all.data();
   for (const RawMatrix& m : stacked) {
-    ASSIGN_OR_RETURN(const AlignedBuffer<float> values, expand(m));
+    ASSIGN_OR_RETURN(AlignedBuffer<float> values, expand(m));
+    if (form == Form::kFp8) kernels::round_to_fp8_blocks(values.data(), m.n, m.k);
+    if (stacked.size() == 1) return values;
     std::memcpy(to, values.data(), values.size() * sizeof(float));
     to += values.size();
   }
   return all;
 }
 
-Result<PackedMatrix> pack_prompt(std::span<const RawMatrix> stacked, Arithmetic arithmetic) {
-  ASSIGN_OR_RETURN(const AlignedBuffer<float> values, stacked_values(stacked));
+Result<PackedMatrix> pack_prompt(std::span<const RawMatrix> stacked, Form form) {
+  ASSIGN_OR_RETURN(const AlignedBuffer<float> values, stacked_values(stacked, form));
   int64_t n = 0;
   for (const RawMatrix& m : stacked) n += m.n;
   const int64_t k = stacked[0].k;
-  if (arithmetic == Arithmetic::kReferenceF32) return PackedMatrix::pack(values.data(), n, k);
+  if (form == Form::kF32) return PackedMatrix::pack(values.data(), n, k);
+  if (form == Form::kInt8) return PackedMatrix::pack_int8(values.data(), n, k);
   AlignedBuffer<bf16> rounded;
   if (!rounded.try_resize(values.size())) return no_memory(values.size() * sizeof(bf16));
   parallel_for(n * k, 1 << 18, [&](int64_t begin, int64_t end) {
@@ -53,21 +64,29 @@ Result<PackedMatrix> pack_prompt(std::span<const RawMatrix> stacked, Arithmetic 
 // Prompt matrices: from the packed file, or packed now.
 class PromptMatrices {
  public:
-  PromptMatrices(Arithmetic arithmetic, const PackedFile* file) : arithmetic_(arithmetic), file_(file) {}
+  PromptMatrices(const WeightOptions& options, const PackedFile* file) : options_(options), file_(file) {}
 
-  Result<PackedMatrix> get(const std::string& name, std::span<const RawMatrix> stacked) {
+  // `keys_values`: K or V, which have a form of their own.
+  Result<PackedMatrix> get(const std::string& name, bool keys_values, std::span<const RawMatrix> stacked) {
+    const Form form = form_of(keys_values);
     if (file_ != nullptr) {
       int64_t n = 0;
       for (const RawMatrix& m : stacked) n += m.n;
-      if (auto found = file_->find(name, DType::kBF16, n, stacked[0].k)) return std::move(*found);
+      if (auto found = file_->find(name, stored_type(form), n, stacked[0].k)) return std::move(*found);
     }
     packed_any_ = true;
-    return pack_prompt(stacked, arithmetic_);
+    return pack_prompt(stacked, form);
   }
   bool packed_any() const { return packed_any_; }
 
  private:
-  Arithmetic arithmetic_;
+  Form form_of(bool keys_values) const {
+    if (options_.arithmetic == Arithmetic::kReferenceF32) return Form::kF32;
+    if (keys_values || options_.prompt == PromptWeights::kBf16) return Form::kBf16;
+    return options_.prompt == PromptWeights::kInt8 ? Form::kInt8 : Form::kFp8;
+  }
+
+  const WeightOptions& options_;
   const PackedFile* file_;
   bool packed_any_ = false;
 };
@@ -111,13 +130,8 @@ class BlockLoader {
   // One matrix, or several stacked; in both forms.
   Status load_linear(const char* name, std::vector<RawMatrix> stacked, PackedMatrix* prompt,
                      StepLinear* step) const {
-    TRY(load_prompt(name, stacked, prompt));
+    ASSIGN_OR_RETURN(*prompt, prompt_.get(matrix_name(layer_, name), false, stacked));
     return load_step(std::move(stacked), step);
-  }
-
-  Status load_prompt(const char* name, std::span<const RawMatrix> stacked, PackedMatrix* prompt) const {
-    ASSIGN_OR_RETURN(*prompt, prompt_.get(matrix_name(layer_, name), stacked));
-    return {};
   }
 
   Status load_step(std::vector<RawMatrix> stacked, StepLinear* step) const {
@@ -143,9 +157,9 @@ class BlockLoader {
     ASSIGN_OR_RETURN(RawMatrix k, raw(TensorRole::kK, kv_width, width));
     ASSIGN_OR_RETURN(RawMatrix v, raw(TensorRole::kV, kv_width, width));
     KvProjectionWeights kv;
-    TRY(load_prompt("k", {&k, 1}, &kv.k));
-    TRY(load_prompt("v", {&v, 1}, &kv.v));
-    TRY(load_prompt("q", {&q, 1}, &w->q));
+    ASSIGN_OR_RETURN(kv.k, prompt_.get(matrix_name(layer_, "k"), true, {&k, 1}));
+    ASSIGN_OR_RETURN(kv.v, prompt_.get(matrix_name(layer_, "v"), true, {&v, 1}));
+    ASSIGN_OR_RETURN(w->q, prompt_.get(matrix_name(layer_, "q"), false, {&q, 1}));
     qkv.push_back(std::move(q));
     qkv.push_back(std::move(k));
     qkv.push_back(std::move(v));
@@ -190,18 +204,18 @@ std::optional<PackedFile> open_packed(const PackedFileName& name) {
   return std::nullopt;
 }
 
-Status load_blocks(const Checkpoint& checkpoint, Arithmetic arithmetic, const PackedFileName& packed,
-                   ModelWeights* w) {
-  if (arithmetic == Arithmetic::kProduction) w->packed = open_packed(packed);
-  PromptMatrices prompt(arithmetic, w->packed ? &*w->packed : nullptr);
+Status load_blocks(const Checkpoint& checkpoint, const WeightOptions& options, ModelWeights* w) {
+  const bool production = options.arithmetic == Arithmetic::kProduction;
+  if (production) w->packed = open_packed(options.packed);
+  PromptMatrices prompt(options, w->packed ? &*w->packed : nullptr);
   const int layers = checkpoint.config().layers;
   w->blocks.reserve(static_cast<size_t>(layers));
   for (int layer = 0; layer < layers; ++layer) {
-    ASSIGN_OR_RETURN(BlockWeights block, BlockLoader(checkpoint, arithmetic, layer, prompt).load());
+    ASSIGN_OR_RETURN(BlockWeights block, BlockLoader(checkpoint, options.arithmetic, layer, prompt).load());
     w->blocks.push_back(std::move(block));
   }
-  if (packed.path.empty() || !prompt.packed_any()) return {};
-  const Status written = write_packed_file(packed, prompt_matrices(*w));
+  if (!production || options.packed.path.empty() || !prompt.packed_any()) return {};
+  const Status written = write_packed_file(options.packed, prompt_matrices(*w));
   if (!written.ok()) log_info("packed weights are not kept: {}", written.message());
   return {};
 }
@@ -258,8 +272,7 @@ size_t ModelWeights::bytes() const {
   return sum;
 }
 
-Result<ModelWeights> load_weights(const Checkpoint& checkpoint, Arithmetic arithmetic,
-                                  const PackedFileName& packed) {
+Result<ModelWeights> load_weights(const Checkpoint& checkpoint, const WeightOptions& options) {
   const ModelConfig& c = checkpoint.config();
   ModelWeights w;
   ASSIGN_OR_RETURN(const RawMatrix embedding, checkpoint.matrix(TensorRole::kEmbedding, 0, c.vocab, c.width));
@@ -270,13 +283,13 @@ Result<ModelWeights> load_weights(const Checkpoint& checkpoint, Arithmetic arith
   const TensorRole head_role = c.tied_embeddings ? TensorRole::kEmbedding : TensorRole::kHead;
   std::vector<RawMatrix> head(1);
   ASSIGN_OR_RETURN(head[0], checkpoint.matrix(head_role, 0, c.vocab, c.width));
-  if (arithmetic == Arithmetic::kReferenceF32) {
-    ASSIGN_OR_RETURN(w.head_reference, pack_prompt(head, arithmetic));
+  if (options.arithmetic == Arithmetic::kReferenceF32) {
+    ASSIGN_OR_RETURN(w.head_reference, pack_prompt(head, Form::kF32));
   } else {
     ASSIGN_OR_RETURN(w.head_step, StepLinear::pack(std::move(head)));
   }
   ASSIGN_OR_RETURN(w.output_norm, checkpoint.vector(TensorRole::kOutputNorm, 0, c.width));
-  TRY(load_blocks(checkpoint, arithmetic, packed, &w));
+  TRY(load_blocks(checkpoint, options, &w));
   return w;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A decoder's weights in the forms its two arithmetics multiply with, built once from a Checkpoint; immutable
-// afterwards. Production: prompt = bf16 PackedMatrix (the file's values rounded to bf16), step = StepMatrix
+// afterwards. Production: prompt = PackedMatrix (the file's values as PromptWeights says), step = StepMatrix
 // (the file's own blocks); the former may be mapped from a packed file instead. Reference: f32 PackedMatrix
 // for both. Single thread while loading (threads of its own inside). Not the arithmetic: see decoder_block.h.
 #pragma once
@@ -17,6 +17,7 @@
 #include "model/config.h"
 #include "model/kv_projection.h"
 #include "model/packed_file.h"
+#include "model/prompt_weights.h"
 
 namespace isthmus {
 
@@ -57,10 +58,15 @@ struct ModelWeights {
   size_t bytes() const;  // resident, about
 };
 
+struct WeightOptions {
+  Arithmetic arithmetic = Arithmetic::kProduction;
+  PromptWeights prompt = PromptWeights::kBf16;  // production
+  // Production: prompt matrices come from this file where it has them; what it lacks is packed, and the file
+  // written anew (that it cannot be is logged, not an error).
+  PackedFileName packed = {};
+};
+
 // Errors: those of the checkpoint, kUnsupported for a type that a kernel lacks.
-// Prompt matrices come from the file `packed` where it has them; what it lacks is packed, and the file
-// written anew (that it cannot be is logged, not an error).
-Result<ModelWeights> load_weights(const Checkpoint& checkpoint, Arithmetic arithmetic,
-                                  const PackedFileName& packed = {});
+Result<ModelWeights> load_weights(const Checkpoint& checkpoint, const WeightOptions& options);
 
 }  // namespace isthmus

@@ -3,15 +3,15 @@
 
 namespace isthmus {
 
-Identity producer_identity(const ModelConfig& config, const Digest& weights, std::string_view isa_rung) {
+Identity producer_identity(const ModelConfig& config, const ProducerFacts& facts) {
   Json fields;
   fields["kind"] = "isthmus-prefill";
   fields["version"] = 1;
-  fields["arithmetic"] = kPromptArithmetic;
+  fields["arithmetic"] = facts.arithmetic;
   fields["family"] = config.family;
   fields["model"] = arithmetic_json(config);
-  fields["weights"] = weights.hex();
-  fields["isa_rung"] = isa_rung;
+  fields["weights"] = facts.weights.hex();
+  fields["isa_rung"] = facts.isa_rung;
   return Identity::of(std::move(fields));
 }
 

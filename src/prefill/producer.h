@@ -11,10 +11,11 @@
 
 namespace isthmus {
 
-// Changes whenever prompt rows change in any bit on the same weights and rung.
-inline constexpr std::string_view kPromptArithmetic = "prompt-bf16-1";
-
-// weights: digest of all tensors of the model file. isa_rung: name of the rung whose kernels run.
-Identity producer_identity(const ModelConfig& config, const Digest& weights, std::string_view isa_rung);
+struct ProducerFacts {
+  Digest weights;               // of all tensors of the model file
+  std::string_view arithmetic;  // prompt_arithmetic()
+  std::string_view isa_rung;    // name of the rung whose kernels run
+};
+Identity producer_identity(const ModelConfig& config, const ProducerFacts& facts);
 
 }  // namespace isthmus
