@@ -65,6 +65,7 @@ HWY_INLINE void prefetch(const void* at, int64_t bytes) {
 template <int kHeads>
 struct Eights {  // each register: the 8 partial sums of one key (AVX-512: of two keys, `key` and `key + 8`)
   VF v[kHeads][kHalves];
+  HWY_INLINE Eights() {}  // written out: GCC gives an implicit one no target attributes
 };
 
 template <int kHeads>

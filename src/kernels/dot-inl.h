@@ -35,14 +35,19 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // acc[i] + a[2i] * b[2i] + a[2i+1] * b[2i+1]. a, b: pairs of bf16 in 32-bit lanes, the first of a pair in the
-// low half. AVX-512 flushes denormal inputs, sums and results to zero; the others do not. Order within a
-// pair: see each branch.
+// low half. AVX-512 and BFDOT flush denormal inputs, sums and results to zero; the others do not. Order
+// within a pair: see each branch.
 template <class D32, class VF = hn::Vec<D32>, class VU = hn::Vec<hn::RebindToUnsigned<D32>>>
 HWY_INLINE VF dot2_bf16(D32 df, VU a, VU b, VF acc) {
 #if HWY_TARGET == HWY_AVX3
   (void)df;
   static_assert(hn::MaxLanes(D32()) == 16, "full vectors only");
   return VF{_mm512_dpbf16_ps(acc.raw, reinterpret_cast<__m512bh>(a.raw), reinterpret_cast<__m512bh>(b.raw))};
+#elif HWY_TARGET == HWY_NEON && defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+  // Both products are added before acc is, and every sum is rounded to odd: the same bits on every CPU, as
+  // long as nothing sets FPCR.EBF.
+  (void)df;
+  return VF{vbfdotq_f32(acc.raw, vreinterpretq_bf16_u32(a.raw), vreinterpretq_bf16_u32(b.raw))};
 #else
   // Products of bf16 are exact in f32, so a fused and an unfused multiply-add round alike.
   const hn::RebindToUnsigned<D32> du;

@@ -13,7 +13,7 @@
 #include "kernels/gemm_panels.h"
 #include "kernels/parallel.h"
 #include "kernels/rung.h"
-#ifndef ISTHMUS_COMPUTE_SERIAL
+#ifdef ISTHMUS_ONEDNN
 #include "kernels/gemm_onednn.h"
 #endif
 
@@ -27,7 +27,7 @@ struct PackedMatrix::Impl {
   HugeBuffer own_int8;
   std::span<const std::byte> int8;  // ours or borrowed; kI8
   std::span<const float> panels;    // ours or borrowed; empty when `blocked` is set
-#ifndef ISTHMUS_COMPUTE_SERIAL
+#ifdef ISTHMUS_ONEDNN
   std::unique_ptr<OneDnnMatrix> blocked;
 #endif
 };
@@ -55,13 +55,11 @@ std::vector<float> expand(const bf16* in, int64_t count) {
   return out;
 }
 
-bool uses_onednn([[maybe_unused]] DType dtype) {
-#ifdef ISTHMUS_COMPUTE_SERIAL
-  return false;
-#else
+#ifdef ISTHMUS_ONEDNN
+bool uses_onednn(DType dtype) {
   return dtype == DType::kBF16 && active_rung() == Rung::kAvx512;  // oneDNN has no bf16 product below AVX-512
-#endif
 }
+#endif
 
 void multiply(const PanelProduct& w, const float* in, int64_t m, float* out) {
   const int64_t panels = (w.n + kPanelColumns - 1) / kPanelColumns;
@@ -132,7 +130,7 @@ Result<PackedMatrix> PackedMatrix::pack(const float* weights, int64_t n, int64_t
 Result<PackedMatrix> PackedMatrix::pack(const bf16* weights, int64_t n, int64_t k) {
   TRY(check_shape(n, k));
   PackedMatrix m(DType::kBF16, n, k);
-#ifndef ISTHMUS_COMPUTE_SERIAL
+#ifdef ISTHMUS_ONEDNN
   if (uses_onednn(DType::kBF16)) {
     ASSIGN_OR_RETURN(m.impl_->blocked, OneDnnMatrix::pack(weights, n, k));
     return m;
@@ -160,7 +158,7 @@ Result<PackedMatrix> PackedMatrix::pack_int8(const float* weights, int64_t n, in
 }
 
 std::string PackedMatrix::layout(DType dtype, [[maybe_unused]] int64_t n, [[maybe_unused]] int64_t k) {
-#ifndef ISTHMUS_COMPUTE_SERIAL
+#ifdef ISTHMUS_ONEDNN
   if (uses_onednn(dtype)) return OneDnnMatrix::layout(n, k);
 #endif
   if (dtype == DType::kI8) return "panels-" + std::to_string(kInt8Columns) + "-i8";
@@ -171,7 +169,7 @@ Result<PackedMatrix> PackedMatrix::adopt(DType dtype, int64_t n, int64_t k,
                                          std::span<const std::byte> storage) {
   TRY(check_shape(n, k));
   PackedMatrix m(dtype, n, k);
-#ifndef ISTHMUS_COMPUTE_SERIAL
+#ifdef ISTHMUS_ONEDNN
   if (uses_onednn(dtype)) {
     ASSIGN_OR_RETURN(m.impl_->blocked, OneDnnMatrix::adopt(storage, n, k));
     return m;
@@ -200,7 +198,7 @@ DType PackedMatrix::dtype() const {
   return impl_->dtype;
 }
 std::span<const std::byte> PackedMatrix::storage() const {
-#ifndef ISTHMUS_COMPUTE_SERIAL
+#ifdef ISTHMUS_ONEDNN
   if (impl_->blocked) return impl_->blocked->storage();
 #endif
   if (impl_->dtype == DType::kI8) return impl_->int8;
@@ -217,7 +215,7 @@ void gemm(const PackedMatrix& w, const bf16* in, int64_t m, float* out, bool acc
     return multiply_int8({w.impl().int8.data(), w.n(), w.k()}, in, m, out, accumulate);
   }
   ISTHMUS_CHECK(w.dtype() == DType::kBF16);
-#ifndef ISTHMUS_COMPUTE_SERIAL
+#ifdef ISTHMUS_ONEDNN
   if (w.impl().blocked) {
     w.impl().blocked->run(in, m, out, accumulate);
     return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef ISTHMUS_COMPUTE_SERIAL
+#ifdef ISTHMUS_ONEDNN
 #include "kernels/gemm_onednn.h"
 
 #include <algorithm>
@@ -255,4 +255,4 @@ std::span<const std::byte> OneDnnMatrix::storage() const {
 }
 
 }  // namespace isthmus::kernels
-#endif  // ISTHMUS_COMPUTE_SERIAL
+#endif  // ISTHMUS_ONEDNN

@@ -68,7 +68,11 @@ std::string_view rung_name(Rung rung) {
     case Rung::kAvx512:
       return "avx512-vnni-bf16";
     case Rung::kNeon:
+#ifdef __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
+      return "neon-bf16";  // its bf16 sums have other bits (dot-inl.h), and names tell bits apart
+#else
       return "neon";
+#endif
   }
   return "?";
 }

@@ -118,6 +118,7 @@ HWY_INLINE VF load_e8m0_half(const uint8_t* p) {
 
 struct BlockScale {
   VF scale, second, minimum;  // second: of the upper half block; minimum: added times the activation sum
+  HWY_INLINE BlockScale() {}  // written out: GCC gives an implicit one no target attributes
 };
 
 // `section`: the super-block's scales at this part's first lane (`lane`); b: block within it.
