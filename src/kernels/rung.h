@@ -14,7 +14,7 @@ enum class Rung : uint8_t {
   kScalar,
   kAvx2,    // with FMA and F16C
   kAvx512,  // F, BW, DQ, VL, VNNI and BF16; a CPU that lacks one of them takes kAvx2
-  kNeon,
+  kNeon,    // with DOTPROD and BF16 where compiled for them
 };
 
 std::string_view rung_name(Rung rung);
