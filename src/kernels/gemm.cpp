@@ -93,11 +93,11 @@ void multiply_int8(const Int8Weights& w, const bf16* in, int64_t m, float* out, 
     quantize_int8(in + first * w.k, last - first, w.k, scratch.q.data() + first * stride,
                   scratch.scale.data() + first, scratch.sum.data() + first);
   });
-  const Int8Rows rows{scratch.q.data(), scratch.scale.data(), scratch.sum.data()};
+  const Int8Product product{w, {scratch.q.data(), scratch.scale.data(), scratch.sum.data()}, accumulate, out};
   const int64_t blocks = (m + kInt8RowBlock - 1) / kInt8RowBlock, panels = w.panel_count();
   parallel_items(blocks * panels, 2 * m * w.n * w.k, kFlopsPerThread, [&](int64_t item) {
     const int64_t first = item / panels * kInt8RowBlock;
-    gemm_int8(w, rows, first, std::min(first + kInt8RowBlock, m), item % panels, accumulate, out);
+    gemm_int8(product, first, std::min(first + kInt8RowBlock, m), item % panels);
   });
 }
 

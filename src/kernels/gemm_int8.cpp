@@ -78,8 +78,8 @@ void quantize_int8(const bf16* in, int64_t rows, int64_t k, int8_t* q, float* sc
   }
 }
 
-void gemm_int8(const Int8Weights& w, const Int8Rows& rows, int64_t first, int64_t last, int64_t panel,
-               bool accumulate, float* out) {
+void gemm_int8(const Int8Product& product, int64_t first, int64_t last, int64_t panel) {
+  const auto& [w, rows, accumulate, out] = product;
   const std::byte* const cells = w.panels + static_cast<size_t>(panel) * w.panel_bytes();
   const int64_t column = panel * kInt8Columns;
   for (int64_t r = first; r < last; ++r) {
@@ -103,9 +103,8 @@ void gemm_int8(const Int8Weights& w, const Int8Rows& rows, int64_t first, int64_
 void quantize_int8(const bf16* in, int64_t rows, int64_t k, int8_t* q, float* scale, int32_t* sum) {
   scalar::quantize_int8(in, rows, k, q, scale, sum);
 }
-void gemm_int8(const Int8Weights& w, const Int8Rows& rows, int64_t first, int64_t last, int64_t panel,
-               bool accumulate, float* out) {
-  scalar::gemm_int8(w, rows, first, last, panel, accumulate, out);
+void gemm_int8(const Int8Product& product, int64_t first, int64_t last, int64_t panel) {
+  scalar::gemm_int8(product, first, last, panel);
 }
 #endif
 

@@ -42,14 +42,19 @@ struct Int8Rows {
 // in: [rows, K] bf16; q as above, its padding zero already.
 void quantize_int8(const bf16* in, int64_t rows, int64_t k, int8_t* q, float* scale, int32_t* sum);
 
-// out[first .. last, columns of `panel`] (+)= (sum of products * weight scale) * row scale; out: [M, N] f32.
-void gemm_int8(const Int8Weights& w, const Int8Rows& rows, int64_t first, int64_t last, int64_t panel,
-               bool accumulate, float* out);
+struct Int8Product {
+  Int8Weights w;
+  Int8Rows rows;
+  bool accumulate = false;
+  float* out = nullptr;  // [M, N]
+};
+
+// out[first .. last, columns of `panel`] (+)= (sum of products * weight scale) * row scale.
+void gemm_int8(const Int8Product& product, int64_t first, int64_t last, int64_t panel);
 
 namespace scalar {
 void quantize_int8(const bf16* in, int64_t rows, int64_t k, int8_t* q, float* scale, int32_t* sum);
-void gemm_int8(const Int8Weights& w, const Int8Rows& rows, int64_t first, int64_t last, int64_t panel,
-               bool accumulate, float* out);
+void gemm_int8(const Int8Product& product, int64_t first, int64_t last, int64_t panel);
 }  // namespace scalar
 
 }  // namespace isthmus::kernels

@@ -22,9 +22,8 @@ namespace {
 
 #if ISTHMUS_SCALAR_PASS
 
-void multiply(const Int8Weights& w, const Int8Rows& rows, int64_t first, int64_t last, int64_t panel,
-              bool accumulate, float* out) {
-  scalar::gemm_int8(w, rows, first, last, panel, accumulate, out);
+void multiply(const Int8Product& product, int64_t first, int64_t last, int64_t panel) {
+  scalar::gemm_int8(product, first, last, panel);
 }
 void quantize(const bf16* in, int64_t rows, int64_t k, int8_t* q, float* scale, int32_t* sum) {
   scalar::quantize_int8(in, rows, k, q, scale, sum);
@@ -104,8 +103,8 @@ HWY_INLINE void store(const float* y, int64_t columns, bool accumulate, float* o
   }
 }
 
-void multiply(const Int8Weights& w, const Int8Rows& rows, int64_t first, int64_t last, int64_t panel,
-              bool accumulate, float* out) {
+void multiply(const Int8Product& product, int64_t first, int64_t last, int64_t panel) {
+  const auto& [w, rows, accumulate, out] = product;
   const auto* base =
       reinterpret_cast<const uint8_t*>(w.panels) + static_cast<size_t>(panel) * w.panel_bytes();
   const auto* scales = reinterpret_cast<const float*>(base + w.groups() * kInt8Columns * 4);
@@ -177,9 +176,8 @@ ISTHMUS_AFTER_NAMESPACE();
 namespace isthmus::kernels {
 HWY_EXPORT(multiply);
 HWY_EXPORT(quantize);
-void gemm_int8(const Int8Weights& w, const Int8Rows& rows, int64_t first, int64_t last, int64_t panel,
-               bool accumulate, float* out) {
-  ISTHMUS_DISPATCH(multiply)(w, rows, first, last, panel, accumulate, out);
+void gemm_int8(const Int8Product& product, int64_t first, int64_t last, int64_t panel) {
+  ISTHMUS_DISPATCH(multiply)(product, first, last, panel);
 }
 void quantize_int8(const bf16* in, int64_t rows, int64_t k, int8_t* q, float* scale, int32_t* sum) {
   ISTHMUS_DISPATCH(quantize)(in, rows, k, q, scale, sum);

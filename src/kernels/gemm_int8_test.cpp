@@ -57,8 +57,8 @@ TEST_P(GemmInt8Test, ProductsEqualTheirTwin) {
       for (const bool accumulate : {false, true}) {
         std::vector<float> got(m * n, 0.5f), want(m * n, 0.5f);
         for (int64_t p = 0; p < packed.panel_count(); ++p) {
-          gemm_int8(packed, in.rows(), 0, m, p, accumulate, got.data());
-          scalar::gemm_int8(packed, in.rows(), 0, m, p, accumulate, want.data());
+          gemm_int8({packed, in.rows(), accumulate, got.data()}, 0, m, p);
+          scalar::gemm_int8({packed, in.rows(), accumulate, want.data()}, 0, m, p);
         }
         EXPECT_TRUE(same_bits(got, want)) << m << " " << n << " " << k;
       }
