@@ -97,6 +97,16 @@ class LlamaModel:
         assert n >= 0
         return list(ids[:n])
 
+    def text(self, ids):
+        """What the tokens stand for; control tokens are written out."""
+        out = b""
+        piece = ctypes.create_string_buffer(256)
+        for token in ids:
+            n = llama_cpp.llama_token_to_piece(self._vocab, token, piece, len(piece), 0, True)
+            assert n >= 0
+            out += piece.raw[:n]
+        return out.decode(errors="replace")
+
     def _decode(self, entries):
         """entries: (id, position, stream, wants logits), at most one batch."""
         batch = self._batch

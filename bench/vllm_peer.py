@@ -1,39 +1,89 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""vLLM's CPU engine as a process of its own (the Python environment of scripts/venv vllm): token ids in; ids and times out.
+"""vLLM's CPU engine: a process in the Python environment of scripts/venv vllm, and the class that drives it from another.
 
-One JSON object a line on stdin, one answer a line on stdout; `VllmPeer` in bench/peer_arms.py is the other end.
+One JSON object a line on stdin, one answer a line on stdout:
 
-    {"op": "load", "gguf": FILE, "folder": DIR, "threads": N, "context": N, "streams": N, "batch_tokens": N, "eager": BOOL}
+    {"op": "load", "gguf": FILE, "folder": DIR, "context": N, "streams": N, "batch_tokens": N, "eager": BOOL}
     {"op": "generate", "prompts": [[ids], …], "tokens": N}
 
-The model is the GGUF file's, written to DIR in bf16 unless it is there. The engine runs in this very process, so that nothing
-but its own work is timed, and does nothing between requests.
+The model is the GGUF file's, written to DIR in bf16 unless it is there. The engine runs in the process itself, so that nothing
+but its own work is timed, and it idles between requests.
 """
+import hashlib
 import json
 import os
 import pathlib
+import subprocess
 import sys
+import tempfile
 import time
 
+KV_GIB = 2
+THREADS_SPIN_S = 0.2  # Intel's OpenMP, by default, after each piece of work
+LOG_LINES = 40
 
-def environment(threads):
-    """What vLLM reads when it starts. It wants Intel's OpenMP loaded before anything else: with another one it would bind all
-    its threads to one core."""
+
+def environment(threads, cache):
+    """What vLLM reads when it starts. Intel's OpenMP has to be loaded before anything else: without it, vLLM's binding leaves
+    all threads on one core."""
     cores = sorted(os.sched_getaffinity(0))[:threads]
     return {
         "LD_PRELOAD": str(pathlib.Path(sys.prefix) / "lib" / "libiomp5.so"),
         "VLLM_CPU_OMP_THREADS_BIND": ",".join(map(str, cores)),
-        "OMP_NUM_THREADS": str(threads),
-        "VLLM_CPU_KVCACHE_SPACE": "2",
+        "VLLM_CPU_KVCACHE_SPACE": str(KV_GIB),
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "VLLM_CACHE_ROOT": str(cache),
+        "TORCHINDUCTOR_CACHE_DIR": str(pathlib.Path(cache) / "inductor"),
         "VLLM_LOGGING_LEVEL": "ERROR",
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
     }
 
 
+class VllmPeer:
+    """A process with one engine. `cache` is the folder for the model in bf16 and for what vLLM compiles."""
+
+    def __init__(self, python, gguf, cache, threads=2, **options):
+        with open(gguf, "rb") as f:
+            digest = hashlib.file_digest(f, "sha256").hexdigest()
+        cache = pathlib.Path(cache)
+        self.options = {"threads": threads, "context": 8192, "streams": 4, "batch_tokens": 2048, "eager": False, **options}
+        self._log = tempfile.TemporaryFile("w+")
+        self._process = subprocess.Popen([python, __file__, str(threads), cache / "vllm"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                         stderr=self._log, text=True)
+        folder = cache / "models" / f"hf-bf16-{digest[:12]}"
+        self.version = self._ask(op="load", gguf=str(gguf), folder=str(folder), **self.options)["version"]
+
+    def _ask(self, **request):
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+        line = self._process.stdout.readline()
+        if not line:
+            self._log.seek(0)
+            raise RuntimeError("vLLM ended; the end of its log:\n" + "".join(self._log.readlines()[-LOG_LINES:]))
+        return json.loads(line)
+
+    def generate(self, prompts, tokens):
+        """Seconds to the prompts' first tokens, seconds of the rest, the ids of each answer and the tokens of each prompt."""
+        got = self._ask(op="generate", prompts=prompts, tokens=tokens)
+        time.sleep(2 * THREADS_SPIN_S)
+        return got["read_s"], got["write_s"], got["ids"], got["prompt_tokens"]
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.wait(60)
+        self._log.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
 class Engine:
+    """The engine in this process."""
+
     def __init__(self, request):
         import hf_folder
         import vllm
@@ -41,51 +91,49 @@ class Engine:
         hf_folder.write(request["gguf"], request["folder"])
         self.version = vllm.__version__
         self._sampling = vllm.SamplingParams
-        self._llm = vllm.LLM(
+        self._engine = vllm.LLM(
             model=request["folder"], dtype="bfloat16", skip_tokenizer_init=True, seed=0, max_model_len=request["context"],
             max_num_seqs=request["streams"], max_num_batched_tokens=request["batch_tokens"], enable_prefix_caching=False,
             enforce_eager=request["eager"]).llm_engine
         self._requests = 0
 
     def generate(self, prompts, tokens):
-        """Greedy, all prompts at once; end tokens do not end it. Seconds until each has its first token, seconds of the rest."""
+        """Greedy, all prompts at once; end tokens do not end it."""
         params = self._sampling(temperature=0, max_tokens=tokens, ignore_eos=True, detokenize=False)
-        start = time.perf_counter()
-        ids = {}
+        start = read = time.perf_counter()
+        ids, prompt_tokens = {}, {}
         for prompt in prompts:
             self._requests += 1
-            self._llm.add_request(str(self._requests), {"prompt_token_ids": prompt}, params)
-            ids[str(self._requests)] = []
-        read = start
-        prompt_tokens = {}
-        while self._llm.has_unfinished_requests():
-            waited = not all(ids.values())
-            for out in self._llm.step():
+            name = str(self._requests)
+            self._engine.add_request(name, {"prompt_token_ids": prompt}, params)
+            ids[name] = []
+        while self._engine.has_unfinished_requests():
+            reading = not all(ids.values())
+            for out in self._engine.step():
                 ids[out.request_id] = list(out.outputs[0].token_ids)
                 prompt_tokens[out.request_id] = len(out.prompt_token_ids)
-            if waited:
+            if reading:
                 read = time.perf_counter()
         return {"read_s": read - start, "write_s": time.perf_counter() - read, "ids": list(ids.values()),
-                "prompt_tokens": [prompt_tokens[r] for r in ids]}
+                "prompt_tokens": [prompt_tokens[name] for name in ids]}
 
 
-def answer(engines, request):
-    if request["op"] == "load":
-        engines[:] = [Engine(request)]
-        return {"version": engines[0].version}
-    return engines[0].generate(request["prompts"], request["tokens"])
-
-
-def main():
-    threads = int(sys.argv[1])
-    if "libiomp5" not in os.environ.get("LD_PRELOAD", ""):
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **environment(threads)})
+def serve():
     replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what vLLM prints goes to stderr
-    engines = []
+    os.dup2(2, 1)  # what vLLM prints is no answer
+    engine = None
     for line in sys.stdin:
-        print(json.dumps(answer(engines, json.loads(line))), file=replies, flush=True)
+        request = json.loads(line)
+        if request["op"] == "load":
+            engine = Engine(request)
+            reply = {"version": engine.version}
+        else:
+            reply = engine.generate(request["prompts"], request["tokens"])
+        print(json.dumps(reply), file=replies, flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    wanted = environment(int(sys.argv[1]), sys.argv[2])
+    if any(os.environ.get(name) != value for name, value in wanted.items()):
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
+    serve()
