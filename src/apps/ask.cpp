@@ -122,12 +122,21 @@ Result<Answer> ask(const AskOptions& o, const std::string& body) {
 
 std::string in_words(const Json& v) {
   if (!v.is_object()) return "the server sent no verdict: not an isthmus server";
-  if (v.contains("bridge_error"))
-    return "bridge declined, answered alone: " + v["bridge_error"].get<std::string>();
-  if (v.value("skipped", true)) return "answered alone (" + v.value("why", std::string("?")) + ")";
-  return "bridged, " + v.value("verdict", std::string("?")) + ": " + std::to_string(v.value("prefilled", 0)) +
-         " tokens read by the prefill engine, " + std::to_string(v.value("blocks", 0)) + " blocks in " +
-         std::to_string(v.value("t_bridge_total", 0.0)).substr(0, 5) + " s";
+  // A server that is not ours may send anything under these names.
+  const auto text = [&v](const char* key) {
+    const auto found = find_string(v, key, "");
+    return found.ok() ? found->value_or("?") : std::string("?");
+  };
+  const auto number = [&v](const char* key) {
+    const auto found = find_double(v, key, "");
+    return found.ok() ? found->value_or(0.0) : 0.0;
+  };
+  const auto count = [&](const char* key) { return std::to_string(static_cast<int64_t>(number(key))); };
+  if (v.contains("bridge_error")) return "bridge declined, answered alone: " + text("bridge_error");
+  const auto skipped = find_bool(v, "skipped", "");
+  if (!skipped.ok() || skipped->value_or(true)) return "answered alone (" + text("why") + ")";
+  return "bridged, " + text("verdict") + ": " + count("prefilled") + " tokens read by the prefill engine, " +
+         count("blocks") + " blocks in " + std::to_string(number("t_bridge_total")).substr(0, 5) + " s";
 }
 
 int run_ask(const AskOptions& o) {
@@ -166,7 +175,7 @@ Command add_ask(CLI::App& parent) {
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   app->add_option("--temperature", o->temperature, "0: greedy")
-      ->check(CLI::Range(0.0, 2.0))
+      ->check(finite_range(0.0, 2.0))
       ->capture_default_str();
   app->add_flag("--json", o->json, "one JSON object instead of text");
   return {app, [o] { return run_ask(*o); }};

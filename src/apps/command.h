@@ -45,6 +45,7 @@ struct CommonOptions {
 void add_common_options(CLI::App& app, CommonOptions& o);
 // Each of them alone, for tools that need no more.
 std::filesystem::path default_model();
+CLI::Validator finite_range(double least, double most);  // CLI::Range lets "nan" pass
 // How a role keeps the weights that prompts are multiplied with.
 struct PromptWeightFlags {
   std::string form = "bf16";

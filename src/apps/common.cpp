@@ -41,6 +41,16 @@ void add_common_options(CLI::App& app, CommonOptions& o) {
   app.add_option("--log", o.log_level, "trace, debug, info, warn, error or off")->capture_default_str();
 }
 
+CLI::Validator finite_range(double least, double most) {
+  const std::string range = "[" + std::to_string(least) + " - " + std::to_string(most) + "]";
+  const auto check = [=](const std::string& text) -> std::string {
+    double value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return {};
+    return "expected a number in " + range + ", got " + text;
+  };
+  return CLI::Validator(check, "FLOAT in " + range);
+}
+
 CLI::Option* add_prompt_form_option(CLI::App& app, std::string& form) {
   return app
       .add_option("--prefill-weights", form,

@@ -124,6 +124,7 @@ Command add_prefill(CLI::App& parent) {
       ->capture_default_str();
   app->add_option("--kv-tokens", o->engine.kv_tokens,
                   "tokens of cache for running and remembered prompts; 0: four contexts")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
       ->capture_default_str();
   app->add_flag(
       "--project-again", o->project_again,

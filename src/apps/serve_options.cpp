@@ -10,7 +10,7 @@ void add_front_options(CLI::App& app, ServeOptions& o) {
   app.add_option("--alias", o.aliases, "another name that requests may use for the model (repeatable)")
       ->allow_extra_args(false);
   app.add_option("--temperature", o.temperature, "of requests that name none")
-      ->check(CLI::Range(0.0, 2.0))
+      ->check(finite_range(0.0, 2.0))
       ->capture_default_str();
 }
 
@@ -31,15 +31,15 @@ void add_bridge_options(CLI::App& app, ServeOptions& o) {
       ->capture_default_str();
   app.add_option("--min-coverage", o.limits.min_coverage,
                  "a cut bridge that brought less of the prompt counts as declined")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(finite_range(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--early-stream-after", o.early_stream_after_s,
                  "seconds of bridging after which a stream starts with progress comments")
-      ->check(CLI::Range(0.0, 86400.0))
+      ->check(finite_range(0.0, 86400.0))
       ->capture_default_str();
   app.add_option("--stall-timeout", o.stall_timeout_s,
                  "seconds of silence from the prefill engine after which a bridge is given up")
-      ->check(CLI::Range(0.1, 86400.0))
+      ->check(finite_range(0.1, 86400.0))
       ->capture_default_str();
 }
 
@@ -49,13 +49,20 @@ void add_store_options(CLI::App& app, ServeOptions& o) {
                  "tokens per block: smaller reuses more of a changed prompt, larger has fewer files")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
-  app.add_option("--ram-store-mib", o.ram_store_mib, "memory for cached blocks")->capture_default_str();
-  app.add_option("--disk-quota-mib", o.disk_quota_mib, "disk for cached blocks; the oldest go first")
+  const CLI::Range mib(uint64_t{0}, uint64_t{1} << 40);
+  app.add_option("--ram-store-mib", o.ram_store_mib, "memory for cached blocks")
+      ->check(mib)
+      ->capture_default_str();
+  app.add_option("--disk-quota-mib", o.disk_quota_mib,
+                 "disk for cached blocks; those of other models go first, then the oldest")
+      ->check(mib)
       ->capture_default_str();
   app.add_option("--disk-floor-mib", o.disk_floor_mib, "blocks are not written while less would stay free")
+      ->check(mib)
       ->capture_default_str();
   app.add_option("--memory-floor-mib", o.memory_floor_mib,
                  "blocks are not taken while less memory is available")
+      ->check(mib)
       ->capture_default_str();
 }
 
@@ -66,6 +73,7 @@ void add_engine_options(CLI::App& app, ServeOptions& o) {
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
   app.add_option("--kv-tokens", o.engine.kv_tokens, "tokens of cache for running requests; 0: eight contexts")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
       ->capture_default_str();
   app.add_option("--max-rows", o.engine.max_rows, "answers decoded in one step")
       ->check(CLI::Range(1, 16))

@@ -34,8 +34,11 @@ struct UpOptions {
 
 Status choose_ports(UpOptions& o) {
   for (uint16_t* port : {&o.port, &o.prefill_port, &o.handoff_port}) {
-    if (*port != 0) continue;
-    ASSIGN_OR_RETURN(*port, free_loopback_port());
+    if (*port != 0) {
+      TRY(check_loopback_port(*port));  // else the health of whoever listens there would pass for our child's
+    } else {
+      ASSIGN_OR_RETURN(*port, free_loopback_port());
+    }
   }
   return {};
 }
@@ -44,7 +47,10 @@ Status choose_ports(UpOptions& o) {
 class SecretFile {
  public:
   static Result<SecretFile> create() {
-    const auto path = std::filesystem::temp_directory_path() / ("isthmus-" + random_hex(8) + ".token");
+    std::error_code error;
+    const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+    if (error) return Status(Code::kNotFound, "folder for temporary files ($TMPDIR): " + error.message());
+    const auto path = folder / ("isthmus-" + random_hex(8) + ".token");
     const std::string secret = random_hex(32) + "\n";
     const std::span<const std::byte> parts[] = {as_byte_span(secret)};
     PosixFs fs;

@@ -169,8 +169,11 @@ std::string damage_text(const Json& damaged) {
   return sides.empty() ? "" : "checksum of planes wrong in " + sides;
 }
 
-Json compare_directories(const VerifyOptions& o) {
+Result<Json> compare_directories(const VerifyOptions& o) {
   const auto in_a = blocks_below(o.a), in_b = blocks_below(o.b);
+  for (const auto& [blocks, path] : {std::pair(&in_a, &o.a), std::pair(&in_b, &o.b)}) {
+    if (blocks->empty()) return Status(Code::kNotFound, path->string() + ": no block files in this folder");
+  }
   int64_t common = 0, equal = 0;
   Json different = Json::array();
   for (const auto& [name, path] : in_a) {
@@ -213,7 +216,7 @@ int run_verify(const VerifyOptions& o) {
   if (directories != stdfs::is_directory(o.b, ignored))
     return fail(
         {Code::kInvalidArgument, "verify-blocks: expected two files or two folders, got one of each"});
-  const auto result = directories ? Result<Json>(compare_directories(o)) : compare_files(o, o.a, o.b);
+  const auto result = directories ? compare_directories(o) : compare_files(o, o.a, o.b);
   if (!result.ok()) return fail(result.status());
   show(*result, o.json, {"planes"});
   return (*result)["identical"].get<bool>() ? 0 : 1;

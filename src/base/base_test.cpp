@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <cmath>
+#include <fstream>
 #include <cstdlib>
 #include <limits>
 #include <string>
@@ -89,6 +90,30 @@ TEST(Json, RejectsBadTextWithTheByte) {
   EXPECT_TRUE(parse_json_sorted(many, "body").ok());
   const std::string deep = std::string(100, '[') + std::string(100, ']');
   EXPECT_FALSE(parse_json(deep, "body").ok());
+}
+
+TEST(Json, BoundsWhatAParsedTextTakes) {
+  const auto list = [](int64_t count, const std::string& value) {
+    std::string text = "[" + value;
+    for (int64_t i = 1; i < count; ++i) text += "," + value;
+    return text + "]";
+  };
+  EXPECT_TRUE(parse_json(list(kMaxJsonValues, "1"), "t").ok());
+  EXPECT_EQ(parse_json(list(kMaxJsonValues + 1, "1"), "t").status().code(), Code::kInvalidArgument);
+  EXPECT_TRUE(parse_json(list(kMaxJsonContainers - 1, "[]"), "t").ok());
+  EXPECT_EQ(parse_json(list(kMaxJsonContainers, "[]"), "t").status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(parse_json(list(kMaxJsonContainers, "{}"), "t").status().code(), Code::kInvalidArgument);
+  EXPECT_TRUE(parse_json_sorted(list(kMaxJsonContainers + 1, "[]"), "t").ok());
+}
+
+TEST(Fs, TextFilesAreReadUpToTheLimit) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "isthmus_text";
+  std::ofstream(path) << std::string(200'000, 'x');
+  EXPECT_EQ(read_text_file(path, 200'000).take().size(), 200'000u);
+  EXPECT_EQ(read_text_file(path, 199'999).status().code(), Code::kResourceExhausted);
+  EXPECT_EQ(read_text_file("/dev/zero", 1 << 20).status().code(), Code::kResourceExhausted);
+  EXPECT_EQ(read_text_file(path.parent_path(), 10).status().code(), Code::kIo);
+  EXPECT_EQ(read_text_file("/nonexistent/file", 10).status().code(), Code::kNotFound);
 }
 
 TEST(Json, FieldsNameThemselves) {

@@ -8,6 +8,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -199,14 +200,23 @@ Result<FileStamp> file_stamp(const std::filesystem::path& path) {
   return stamp_of(st);
 }
 
+constexpr size_t kTextPiece = size_t{64} << 10;
+
 Result<std::string> read_text_file(const std::filesystem::path& path, size_t max_bytes) {
-  PosixFs fs;
-  ASSIGN_OR_RETURN(const Bytes bytes, fs.read_file(path));
-  if (bytes.size() > max_bytes) {
-    return Status(Code::kResourceExhausted, path.string() + ": " + std::to_string(bytes.size()) +
-                                                " bytes, limit " + std::to_string(max_bytes));
+  const UniqueFd fd(open_retry(path, O_RDONLY));
+  if (!fd.valid()) return io_error("open", path);
+  std::string text;
+  while (text.size() <= max_bytes) {
+    const size_t before = text.size();
+    text.resize(std::min(before + kTextPiece, max_bytes + 1));
+    const ssize_t n = ::read(fd.get(), text.data() + before, text.size() - before);
+    text.resize(before + static_cast<size_t>(std::max<ssize_t>(n, 0)));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return io_error("read", path);
+    if (n == 0) return text;
   }
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return Status(Code::kResourceExhausted,
+                path.string() + ": more than " + std::to_string(max_bytes) + " bytes");
 }
 
 Status make_directories(const std::filesystem::path& path) {

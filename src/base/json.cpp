@@ -31,14 +31,19 @@ Result<T> required(Result<std::optional<T>> found, std::string_view key, std::st
   return **found;
 }
 
-// Depth, and keys per object: an ordered object is searched from its start for each key it gets.
+// Depth, keys per object (an ordered object is searched from its start for each key it gets), and how many
+// values there are at all.
 template <typename J>
 struct Bounds {
   std::string broken;
   std::array<int, kMaxJsonDepth + 2> keys{};
+  int64_t values = 0, containers = 0;
 
   bool admit(int depth, typename J::parse_event_t event) {
     if (!broken.empty()) return false;
+    using Event = typename J::parse_event_t;
+    if (event == Event::object_start || event == Event::array_start) ++containers;
+    if (event == Event::value) ++values;
     if (depth > kMaxJsonDepth) {
       broken = "JSON nested deeper than " + std::to_string(kMaxJsonDepth);
     } else if (event == J::parse_event_t::object_start) {
@@ -46,6 +51,10 @@ struct Bounds {
     } else if (event == J::parse_event_t::key && std::is_same_v<J, Json> &&
                ++keys[static_cast<size_t>(depth)] > kMaxJsonKeys) {
       broken = "JSON object with more than " + std::to_string(kMaxJsonKeys) + " keys";
+    }
+    if (std::is_same_v<J, Json> && (values > kMaxJsonValues || containers > kMaxJsonContainers)) {
+      broken = "JSON of more than " + std::to_string(kMaxJsonValues) + " values or " +
+               std::to_string(kMaxJsonContainers) + " arrays and objects";
     }
     return broken.empty();
   }

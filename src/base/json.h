@@ -18,9 +18,13 @@ using Json = nlohmann::ordered_json;  // keeps key order: templates and canonica
 
 inline constexpr int kMaxJsonDepth = 64;
 inline constexpr int kMaxJsonKeys = 8192;  // of one object; parse_json_sorted has no such limit
+// A value of two bytes of text takes up to a hundred bytes of memory. Enough for a prompt of a million ids;
+// parse_json_sorted has no such limit.
+inline constexpr int64_t kMaxJsonValues = int64_t{1} << 20;
+inline constexpr int64_t kMaxJsonContainers = int64_t{1} << 16;
 
 // kInvalidArgument with `where` and the byte position. Duplicate keys: the last one wins. Refuses nesting
-// over kMaxJsonDepth.
+// over kMaxJsonDepth, and more than kMaxJsonValues values or kMaxJsonContainers arrays and objects.
 Result<Json> parse_json(std::string_view text, std::string_view where);
 
 // As parse_json, for files with very many keys in one object: keys come sorted, not in file order, and

@@ -75,6 +75,7 @@ void block_end_signals() {
   const sigset_t set = end_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a write past the limit on file sizes then fails as on a full disk
 }
 
 int wait_for_end_signal() {
@@ -122,11 +123,32 @@ Child::~Child() {
   waitpid(pid_, nullptr, 0);
 }
 
-Result<uint16_t> free_loopback_port() {
-  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+namespace {
+
+sockaddr_in loopback_address(uint16_t port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  return address;
+}
+
+}  // namespace
+
+Status check_loopback_port(uint16_t port) {
+  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int reuse = 1;  // as servers do: a connection that is still closing does not count
+  sockaddr_in address = loopback_address(port);
+  if (fd.valid() && setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse) == 0 &&
+      bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
+    return {};
+  }
+  return {Code::kUnavailable, "port " + std::to_string(port) + ": " + std::strerror(errno)};
+}
+
+Result<uint16_t> free_loopback_port() {
+  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = loopback_address(0);
   socklen_t size = sizeof address;
   auto* const generic = reinterpret_cast<sockaddr*>(&address);
   if (!fd.valid() || bind(fd.get(), generic, size) != 0 || getsockname(fd.get(), generic, &size) != 0) {

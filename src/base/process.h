@@ -18,7 +18,8 @@ namespace isthmus {
 
 std::filesystem::path own_executable();
 
-// SIGINT and SIGTERM are kept for wait_for_end_signal; SIGPIPE is ignored. Before any thread starts.
+// SIGINT and SIGTERM are kept for wait_for_end_signal; SIGPIPE and SIGXFSZ are ignored. Before any thread
+// starts.
 void block_end_signals();
 int wait_for_end_signal();             // blocks; the signal's number
 bool end_signal_pending(int wait_ms);  // true when one came; it is consumed
@@ -47,6 +48,8 @@ class Child {
 
 // A TCP port on loopback that was free a moment ago.
 Result<uint16_t> free_loopback_port();
+// kUnavailable when somebody listens on this port of the loopback address.
+Status check_loopback_port(uint16_t port);
 
 bool stderr_is_terminal();  // progress may rewrite its line
 

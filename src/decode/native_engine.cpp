@@ -64,6 +64,10 @@ NativeEngine::~NativeEngine() {
   thread_.join();
 }
 
+int64_t NativeEngine::context_tokens() const {
+  return std::min<int64_t>(model_.max_positions(), int64_t{pool_.pages()} * kPageTokens);
+}
+
 int64_t NativeEngine::pages_for(const GenerateRequest& r) const {
   const int64_t tokens = static_cast<int64_t>(r.prompt.size()) + r.max_tokens;
   return (std::min(tokens, context_tokens()) + kPageTokens - 1) / kPageTokens;

@@ -37,7 +37,8 @@ class NativeEngine final : public Engine {
   ~NativeEngine() override;
 
   Result<std::unique_ptr<TokenStream>> generate(GenerateRequest request) override;
-  int64_t context_tokens() const override { return model_.max_positions(); }
+  // Of the model, or what the pool holds where that is less.
+  int64_t context_tokens() const override;
   EngineStats stats() const override;
 
  private:

@@ -240,6 +240,12 @@ TEST_F(NativeEngineTest, RefusesWhatCannotRun) {
   EXPECT_EQ(generate(request({5, 100000}, 4, false)).error.code(),
             Code::kInvalidArgument);                                   // not in the vocabulary
   EXPECT_EQ(generate(request(prompt_of(5, 1), 4)).tokens.size(), 4u);  // and still serves
+  NativeEngineOptions small;  // a pool below the model's context is the context
+  small.kv_tokens = 128;
+  restart(small);
+  EXPECT_EQ(engine_->context_tokens(), 128);
+  EXPECT_EQ(generate(request(prompt_of(128, 1), 4, false)).error.code(), Code::kInvalidArgument);
+  EXPECT_EQ(generate(request(prompt_of(100, 1), 1000)).tokens.size(), 28u);
   NativeEngineOptions full;
   full.max_waiting = 0;
   restart(full);

@@ -92,6 +92,20 @@ bool PrefillServer::authorized(const HttpRequest& request) const {
   return equal_constant_time(std::as_bytes(std::span(got.bytes)), std::as_bytes(std::span(expected.bytes)));
 }
 
+class PrefillServer::Ended {
+ public:
+  explicit Ended(PrefillServer& server) : server_(server) {}
+  ~Ended() {
+    MutexLock lock(server_.mutex_);
+    --server_.running_;
+  }
+  Ended(const Ended&) = delete;
+  Ended& operator=(const Ended&) = delete;
+
+ private:
+  PrefillServer& server_;
+};
+
 Result<PrefillReport> PrefillServer::run(const HttpRequest& request) {
   ASSIGN_OR_RETURN(const PrefillCall call, parse_prefill_call(request.body, options_.limits));
   {
@@ -101,6 +115,7 @@ Result<PrefillReport> PrefillServer::run(const HttpRequest& request) {
     }
     ++running_;
   }
+  const Ended ended(*this);  // also when memory runs out below
   Result<PrefillReport> report = handler_.prefill(call, request.cancelled);
   if (report.ok()) {
     log_info("prefill {}: computed {}, reused {}, shipped {} tokens, {:.3f} s", call.transfer_id,
@@ -108,8 +123,6 @@ Result<PrefillReport> PrefillServer::run(const HttpRequest& request) {
   } else {
     log_warn("prefill {}: {}", call.transfer_id, report.status().to_string());
   }
-  MutexLock lock(mutex_);
-  --running_;
   return report;
 }
 

@@ -48,6 +48,7 @@ class PrefillServer {
   void health(const HttpRequest& request, HttpResponder& reply);
   bool authorized(const HttpRequest& request) const;
   Result<PrefillReport> run(const HttpRequest& request);
+  class Ended;  // counts a call out again
   double uptime_s() const { return seconds_since(started_); }
   int running() const EXCLUDES(mutex_);
 

@@ -135,6 +135,10 @@ def test_verify_blocks_finds_one_bit(flipped, tmp_path):
     assert result("verify-blocks", a, a)["common_identical"] == 1
     assert len(result("verify-blocks", a, b, code=1)["different"]) == 1
     assert run("verify-blocks", a, BLOCK).returncode == 2
+    (empty := tmp_path / "empty").mkdir()
+    for pair in ((a, empty), (empty, a), (empty, empty)):
+        nothing = run("verify-blocks", *pair)
+        assert nothing.returncode == 1 and "no block files" in nothing.stderr
 
 
 def test_export_projection_is_what_the_server_publishes(decoder, tmp_path):

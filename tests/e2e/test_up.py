@@ -50,8 +50,28 @@ def test_ask_says_where_nobody_answers():
     assert "127.0.0.1:9" in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["serve", "--no-such-flag"], ["prefill"], ["nonsense"], ["serve", "--model", "/nonexistent"]])
+@pytest.mark.parametrize("arguments", [["serve", "--no-such-flag"], ["prefill"], ["nonsense"], ["serve", "--model", "/nonexistent"],
+                                       ["serve", "--kv-tokens", "-5"], ["prefill", "--decoder", "http://127.0.0.1:1", "--kv-tokens", "-1"],
+                                       ["serve", "--temperature", "nan"], ["serve", "--min-coverage", "nan"],
+                                       ["serve", "--disk-quota-mib", "17592186044416"], ["serve", "--prefill-weights", "int3"],
+                                       ["serve", "--auth-token-file", "/dev/zero"]])
 def test_wrong_usage_is_refused_in_words(arguments):
     done = subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=60)
-    assert done.returncode != 0
+    assert done.returncode > 0, "ended by a signal, or not at all"
     assert done.stderr.strip() or done.stdout.strip()
+
+
+def test_up_says_which_port_is_taken(alone):
+    """Whoever listens there answers health questions, too: it must not pass for the child."""
+    for taken in ("--port", "--prefill-port", "--handoff-port"):
+        ports = {"--port": 0, "--prefill-port": 0, "--handoff-port": 0, taken: alone.ready["port"]}
+        done = subprocess.run([BINARY, "up", "--model", MODEL, *(str(x) for flag in ports.items() for x in flag)],
+                              capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1 and str(alone.ready["port"]) in done.stderr, done.stderr
+        assert done.stdout == ""
+
+
+def test_up_without_a_folder_for_its_secret():
+    done = subprocess.run([BINARY, "up", "--model", MODEL, "--port", "0", "--prefill-port", "0", "--handoff-port", "0"],
+                          capture_output=True, text=True, timeout=60, env={**os.environ, "TMPDIR": "/nonexistent"})
+    assert done.returncode == 1 and "TMPDIR" in done.stderr

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -226,3 +227,15 @@ class Alone:
 
 def pair_or_serve(reader, args, env):
     return Pair([*LIMITS, *args], ["--chunk", 128], serve_env=env) if reader == "bridge" else Alone(args, env)
+
+
+def test_limit_on_file_sizes_costs_durability_and_nothing_else(tmp_path, baseline):
+    """As a service manager or a shell may set one: blocks stay in memory, the server lives."""
+    ids = prompt(TOKENS, 9300)
+    with Serve("--store", tmp_path / "store") as serve:
+        resource.prlimit(serve.process.pid, resource.RLIMIT_FSIZE, (MIB, MIB))
+        assert serve.answer(ids).answer == baseline.answer(ids)
+        serve.wait_written()
+        assert whole_files(tmp_path / "store") == temporary_files(tmp_path / "store") == []
+        warm = serve.answer(ids)
+        assert warm.answer == baseline.answer(ids) and warm.debug["computed_tokens"] == 1
