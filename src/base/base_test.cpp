@@ -3,8 +3,8 @@
 #include <sys/stat.h>
 
 #include <cmath>
-#include <fstream>
 #include <cstdlib>
+#include <fstream>
 #include <limits>
 #include <string>
 
