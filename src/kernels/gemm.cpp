@@ -87,13 +87,15 @@ void multiply_int8(const Int8Weights& w, const bf16* in, int64_t m, float* out, 
   static thread_local Int8Scratch scratch;
   const int64_t stride = w.groups() * 4;
   scratch.reserve(m, stride);
-  parallel_rows(m, w.k, kValuesPerThread, [&](int64_t first, int64_t last) {
-    if (stride != w.k)
-      std::memset(scratch.q.data() + first * stride, 0, static_cast<size_t>((last - first) * stride));
-    quantize_int8(in + first * w.k, last - first, w.k, scratch.q.data() + first * stride,
-                  scratch.scale.data() + first, scratch.sum.data() + first);
+  // Not `scratch` itself: in the team's threads that name is their own.
+  int8_t* const q = scratch.q.data();
+  float* const scale = scratch.scale.data();
+  int32_t* const sum = scratch.sum.data();
+  parallel_rows(m, w.k, kValuesPerThread, [=](int64_t first, int64_t last) {
+    if (stride != w.k) std::memset(q + first * stride, 0, static_cast<size_t>((last - first) * stride));
+    quantize_int8(in + first * w.k, last - first, w.k, q + first * stride, scale + first, sum + first);
   });
-  const Int8Product product{w, {scratch.q.data(), scratch.scale.data(), scratch.sum.data()}, accumulate, out};
+  const Int8Product product{w, {q, scale, sum}, accumulate, out};
   const int64_t blocks = (m + kInt8RowBlock - 1) / kInt8RowBlock, panels = w.panel_count();
   parallel_items(blocks * panels, 2 * m * w.n * w.k, kFlopsPerThread, [&](int64_t item) {
     const int64_t first = item / panels * kInt8RowBlock;
