@@ -27,7 +27,8 @@ from safetensors.numpy import save_file
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROMPT_TOKENS = 500
-COMPARED_TOKENS = 450
+COMPARED_TOKENS = 600
+CONTEXT = 1152
 OURS = ("ours_from_llama", "ours_from_llama_f16", "ours_from_exact")
 
 
@@ -70,26 +71,27 @@ def summary(rows):
             "kl_max": float(kl.max()), "top1_agreement": float(same.mean())}
 
 
-def eval_ours(binary, model, files, work, threads):
+def eval_ours(binary, model, files, work, threads, prefill_weights="bf16"):
     """`isthmus eval`: KL of our model from the logits in `files`, for both arithmetics."""
     out = work / "eval.json"
     references = [arg for f in files for arg in ("--reference-logits", f)]
-    subprocess.run([binary, "eval", "--model", model, *references, "--json", out, "--threads", str(threads)], check=True,
+    subprocess.run([binary, "eval", "--model", model, *references, "--json", out, "--threads", str(threads),
+                    "--prefill-weights", prefill_weights], check=True,
                    stdout=subprocess.DEVNULL)
     result = json.loads(out.read_text())
     return {name: result[name] for name in ("prompt_arithmetic", "step_arithmetic")}
 
 
-def measure(binary, model, work, threads=2):
-    """All numbers as one object; needs 2.8 GB under `work` (a pathlib.Path) while it runs."""
+def measure(binary, model, work, threads=2, forms=()):
+    """All numbers as one object; `forms`: other prompt weights to compare with the exact values. Needs 3.6 GB under `work` (a pathlib.Path) while it runs."""
     exact_model = convert(binary, model, "f32", work / "exact.gguf")
     f16_model = convert(binary, model, "f16", work / "f16.gguf")
     files = {"file": [], "exact": [], "f16": []}
     listed, apart, itself = [], [], []
-    with llama_peer.LlamaModel(model, threads, 1024) as usual, \
-            llama_peer.LlamaModel(model, threads, 1024, exact_attention=True) as other, \
-            llama_peer.LlamaModel(exact_model, threads, 1024, exact_attention=True) as exact, \
-            llama_peer.LlamaModel(f16_model, threads, 1024) as f16:
+    with llama_peer.LlamaModel(model, threads, CONTEXT) as usual, \
+            llama_peer.LlamaModel(model, threads, CONTEXT, exact_attention=True) as other, \
+            llama_peer.LlamaModel(exact_model, threads, CONTEXT, exact_attention=True) as exact, \
+            llama_peer.LlamaModel(f16_model, threads, CONTEXT) as f16:
         for name, text in documents().items():
             ids = usual.tokenize(text)[:PROMPT_TOKENS + COMPARED_TOKENS]
             digest = hashlib.sha256(np.array(ids, dtype="<i4").tobytes()).hexdigest()
@@ -109,6 +111,8 @@ def measure(binary, model, work, threads=2):
         "ours_from_llama": eval_ours(binary, model, files["file"], work, threads),
         "ours_from_llama_f16": eval_ours(binary, f16_model, files["f16"], work, threads),
         "ours_from_exact": eval_ours(binary, model, files["exact"], work, threads),
+        "ours_from_exact_with_prefill_weights": {
+            form: eval_ours(binary, model, files["exact"], work, threads, form)["prompt_arithmetic"] for form in forms},
         "llama_from_exact": summary(apart),
         "llama_from_itself_with_f32_attention": summary(itself),
     }
@@ -122,14 +126,16 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="isthmus-parity-") as work:
-        result = measure(args.binary, args.model, pathlib.Path(work), args.threads)
+        result = measure(args.binary, args.model, pathlib.Path(work), args.threads, ("int8", "fp8"))
     result = {"date": datetime.date.today().isoformat(), "machine": platform.machine(), "threads": args.threads, **result}
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(result, indent=1) + "\n")
     rows = [(f"{who}, {arithmetic}", r) for who in OURS for arithmetic, r in result[who].items()]
+    forms = result["ours_from_exact_with_prefill_weights"]
+    rows += [(f"ours_from_exact, prompt_arithmetic, {form}", forms[form]) for form in forms]
     rows += [(who, result[who]) for who in ("llama_from_exact", "llama_from_itself_with_f32_attention")]
     for who, r in rows:
-        print(f"{who:40} mean KL {r['kl_mean']:.5f}  same first choice {r['top1_agreement']:.2%}")
+        print(f"{who:46} mean KL {r['kl_mean']:.5f}  same first choice {r['top1_agreement']:.2%}")
 
 
 if __name__ == "__main__":

@@ -157,4 +157,5 @@ class Vllm:
         self._vllm.close()
 
 
-ARMS = (Arm("ours", Ours), Arm("llama", Llama), Arm("vllm", Vllm))
+ARMS = (Arm("ours", Ours), Arm("llama", Llama), Arm("vllm", Vllm),
+        Arm("ours-int8", lambda s: Ours(s, "--prefill-weights", "int8"), ("prefill_1024", "prefill_4096", "prefill_7680")))

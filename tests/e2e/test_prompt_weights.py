@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """--prefill-weights: a form is the same on both sides of a bridge, differs from the others, and shares no block with them."""
+import subprocess
+
 import pytest
 
-from harness import BLOCK, ROW_BYTES, Pair, Serve, outcome, prompt
+from harness import BINARY, BLOCK, ROW_BYTES, Pair, Serve, outcome, prompt
 
 TOKENS = 5 * BLOCK + 17
 
@@ -35,5 +37,8 @@ def test_forms_of_a_pair_may_differ_and_doctor_says_so(baseline):
     ids = prompt(TOKENS, 9402)
     with Pair([], ["--prefill-weights", "int8"]) as pair:
         bridged = pair.serve.answer(ids)
+        doctor = subprocess.run([BINARY, "doctor", "--decoder", pair.serve.url, "--prefill", pair.prefill.url], capture_output=True,
+                                text=True, timeout=60)
+    assert "decoder prompt-bf16-1, prefill prompt-int8-1" in doctor.stdout.replace('"', ""), doctor.stdout
     assert outcome(bridged.verdict) == "complete" and bridged.debug["computed_tokens"] == 1
     assert bridged.answer[0] != baseline.answer(ids)[0]
