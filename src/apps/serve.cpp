@@ -86,6 +86,19 @@ Status open_bridge(const ServeOptions& o, const std::string& token, DecodeBox& b
   return {};
 }
 
+// Once and at the start: later only the verdicts of single requests show it.
+void warn_of_small_store(const ServeOptions& o, const DecodeBox& box) {
+  const int64_t context = box.engine->context_tokens();
+  const int64_t room = box.store->storable_tokens(context);
+  if (o.prefill_url.empty() || room == context) return;
+  const TierBytes need = box.store->chain_bytes(context);
+  const auto mib = [](uint64_t bytes) { return std::to_string((bytes + kMib - 1) / kMib); };
+  log_warn(
+      "the store has room for {} tokens of one prompt, the context is {}: a longer prompt is bridged in "
+      "part or not at all; a whole one needs --ram-store-mib {}{}",
+      room, context, mib(need.ram), o.store.empty() ? "" : " or --disk-quota-mib " + mib(need.disk));
+}
+
 BridgeOptions bridge_options(const ServeOptions& o, SourceKind mode, const std::string& instance) {
   BridgeOptions b;
   b.mode = mode;
@@ -149,6 +162,7 @@ Status serve(ServeOptions& o) {
   o.engine.threads = o.common.threads;
   ASSIGN_OR_RETURN(box.engine, NativeEngine::create(*box.model.model, *box.store, o.engine));
   TRY(open_bridge(o, token, box));
+  warn_of_small_store(o, box);
   TRY(open_front(o, token, mode, box));
 
   Json ready = {{"ready", true}, {"role", "serve"}, {"port", box.front->port()}};

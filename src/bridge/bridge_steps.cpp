@@ -60,6 +60,14 @@ class StallWatch {
   int64_t landed_ = -1;
 };
 
+// Why there are no more rows.
+Status end_of(const TransferState& landed, const TransferSpec& spec, int64_t prompt) {
+  if (!landed.error.ok()) return landed.error;
+  const bool all = landed.landed == spec.last && spec.last < prompt - 1;
+  if (all) return {Code::kResourceExhausted, "store: no room for more of this prompt"};
+  return {Code::kUnavailable, "handoff: sealed early"};
+}
+
 std::string fraction(const char* word, int64_t part, int64_t whole) {
   return std::string(word) + " " + std::to_string(part) + "/" + std::to_string(whole);
 }
@@ -207,18 +215,18 @@ Verdict verdict_of(Verdict v, const TransferSpec& spec, const TransferState& lan
     v.reused_by_engine = report->reused_tokens;
     v.t_engine_s = report->engine_s;
   }
-  if (landed.sealed && v.bridged_tokens == spec.last) {
+  if (landed.sealed && v.bridged_tokens == v.tokens - 1) {
     v.verdict = "complete";
     return v;
   }
+  const Status why = end_of(landed, spec, v.tokens);
   const double coverage = static_cast<double>(v.bridged_tokens) / static_cast<double>(v.tokens);
   if (coverage < s.options.limits.min_coverage) {
-    const Status why = landed.error.ok() ? Status(Code::kUnavailable, "handoff: sealed early") : landed.error;
     const std::string text = why.message() + " (" + fraction("rows", v.bridged_tokens, v.tokens) + ")";
     return declined(std::move(v), Status(why.code(), text));
   }
   v.verdict = fraction(landed.sealed ? "partial" : "salvage", v.bridged_tokens, v.tokens);
-  log_warn("bridge {}: {}", v.verdict, landed.error.ok() ? "sealed early" : landed.error.to_string());
+  log_warn("bridge {}: {}", v.verdict, why.to_string());
   return v;
 }
 

@@ -23,6 +23,7 @@ RouteFacts facts_of_store(const Request& rq, ServeStages& s) {
   f.tokens = limit + 1;
   f.block_tokens = s.store.layout().block_tokens;
   f.cached_tokens = s.store.cached_tokens(rq.ids, limit, nullptr);
+  f.storable_tokens = s.store.storable_tokens(limit);
   f.prefill_configured = s.prefill != nullptr;
   f.prefill_reachable = f.prefill_configured;  // until asked
   return f;
@@ -46,10 +47,19 @@ Route find_route(const Request& rq, ServeStages& s) {
   return r;
 }
 
+// What the prefill engine is asked for: the prompt, or its beginning where the store holds no more. As of any
+// prompt, the last token's row is not shipped.
+Request bridged_part(const Request& rq, const Decision& d) {
+  Request part = rq;
+  part.ids.resize(static_cast<size_t>(d.last) + 1);
+  return part;
+}
+
 // Prefill there, blocks arriving here. Whatever happens, what landed stays a prefix hit.
-Verdict bridge(const Request& rq, const Decision& d, const Digest& producer, ServeStages& s,
+Verdict bridge(const Request& whole, const Decision& d, const Digest& producer, ServeStages& s,
                ReplySink& reply) {
-  Verdict v = bridge_started(rq, d, s.options);
+  Verdict v = bridge_started(whole, d, s.options);
+  const Request rq = bridged_part(whole, d);
   const Source source{s.options.mode, producer};
   const CachedPrefix warm =
       s.store.longest_prefix(rq.ids, d.resume_from, &source);  // pinned while the bridge runs

@@ -48,6 +48,7 @@ class MemoryPrefixStore final : public PrefixStore {
       parent = best->key;
     }
   }
+  int64_t storable_tokens(int64_t tokens) const override { return tokens; }
   std::unique_ptr<RowSink> open_chain(ChainSpec spec) override {
     return std::make_unique<Sink>(*this, std::move(spec));
   }

@@ -16,8 +16,9 @@ struct BridgeLimits {
 struct Decision {
   bool bridge = false;
   int64_t resume_from = 0;  // S: a block boundary
+  int64_t last = 0;         // rows [S, last) are asked for: T - 1, or as far as the store holds the prompt
   int64_t cached_tokens = 0;
-  std::string why;  // when not bridging: "short", "warm", "no prefill engine", ...
+  std::string why;  // when not bridging: "short", "warm", "store too small", ...
 };
 
 }  // namespace isthmus

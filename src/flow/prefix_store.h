@@ -63,6 +63,9 @@ class PrefixStore {
   // The same prefix, its blocks read and checked. A damaged block is a miss from there on. Never fails: fewer
   // tokens.
   virtual CachedPrefix longest_prefix(std::span<const TokenId> ids, int64_t limit, const Source* only) = 0;
+  // Of a chain of `tokens` tokens, those in its first blocks that the store has room for when it holds
+  // nothing else.
+  virtual int64_t storable_tokens(int64_t tokens) const = 0;
   // Blocks become visible one by one as rows are put.
   virtual std::unique_ptr<RowSink> open_chain(ChainSpec spec) = 0;
 };

@@ -160,7 +160,7 @@ Status BlockStore::insert(const BlockPtr& block) {
     ++stats_.refused_puts;
     return {Code::kResourceExhausted,
             memory_low ? "store: " + std::to_string(available) + " bytes of memory left, below the floor"
-                       : "store: memory is full of blocks in use"};
+                       : "store: memory is full of blocks that are being read or that others build on"};
   }
   if (!duplicate) {
     entry = &table_.add(BlockInfo::of(*block));

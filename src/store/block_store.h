@@ -43,6 +43,12 @@ struct BlockStoreOptions {
   std::function<uint64_t()> available_memory = available_memory_bytes;  // 0: unknown, no floor
 };
 
+// What blocks take in each tier.
+struct TierBytes {
+  uint64_t ram = 0;
+  uint64_t disk = 0;  // 0 without a directory
+};
+
 class BlockStore final : public PrefixStore {
  public:
   // Errors: kUnavailable (another process has the directory), kIo, kInvalidArgument (layout).
@@ -56,9 +62,12 @@ class BlockStore final : public PrefixStore {
   // them: no cost but a failed stat per chain when there are none.
   int64_t cached_tokens(std::span<const TokenId> ids, int64_t limit, const Source* only) override;
   CachedPrefix longest_prefix(std::span<const TokenId> ids, int64_t limit, const Source* only) override;
+  // By budget and quota; a disk that is slow, or full of other files, may hold less.
+  int64_t storable_tokens(int64_t tokens) const override;
   // put() also gives kNotFound when the parent block is not here (any more).
   std::unique_ptr<RowSink> open_chain(ChainSpec spec) override;
 
+  TierBytes chain_bytes(int64_t tokens) const;  // of a chain of that length, wholly in either tier
   StoreStats stats() const;
   void flush();                                   // until everything put so far is durable, or failed
   uint64_t purge_source(const Digest& producer);  // removes all that one producer wrote; number of blocks
@@ -66,6 +75,9 @@ class BlockStore final : public PrefixStore {
  private:
   BlockStore(BlockStoreOptions options, BlockContext context);
   Status open_disk();
+
+  // Room (block_store_room.cpp).
+  TierBytes block_bytes(int64_t first, int64_t last) const;
 
   // Lookups (block_store.cpp).
   PrefixPlan plan(std::span<const TokenId> ids, int64_t limit, const Source* only, const KeySet& excluded);

@@ -34,7 +34,7 @@ TEST(BlockStoreThreads, PrefixesAreRightWhateverTheOthersDo) {
       std::mt19937 random(t);
       for (int i = 0; i < 150; ++i) {
         const Status put = put_prompt(*store, shared_prompt(random), sources[random() % sources.size()]);
-        // Full of blocks in use, or the parent was evicted or purged between lookup and put.
+        // Full of blocks that may not go, or the parent was evicted or purged between lookup and put.
         const bool expected =
             put.ok() || put.code() == Code::kResourceExhausted || put.code() == Code::kNotFound;
         EXPECT_TRUE(expected) << put.to_string();

@@ -3,8 +3,12 @@
 
 namespace isthmus {
 
+uint64_t block_memory_bytes(size_t tokens, size_t plane_bytes) {
+  return plane_bytes + tokens * sizeof(TokenId);
+}
+
 uint64_t block_memory_bytes(const Block& block) {
-  return block.planes.size() + block.ids.size() * sizeof(TokenId);
+  return block_memory_bytes(block.ids.size(), block.planes.size());
 }
 
 BlockPtr RamTier::find(const BlockKey& key) const {

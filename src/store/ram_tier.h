@@ -15,6 +15,7 @@
 namespace isthmus {
 
 // What a block costs in memory: planes and ids, without the few bytes of bookkeeping.
+uint64_t block_memory_bytes(size_t tokens, size_t plane_bytes);
 uint64_t block_memory_bytes(const Block& block);
 
 class RamTier {

@@ -126,10 +126,14 @@ Result<uint64_t> SsdTier::write(const Block& block, uint64_t tick) {
 }
 
 uint64_t SsdTier::file_bytes_of(const Block& block) const {
-  const size_t variable = block.ids.size() * sizeof(TokenId) + block.transfer_id.size() +
-                          context_.layout_json.size() + block_format::kAlignment - 1;
+  return file_bytes_of(block.ids.size(), block.transfer_id.size(), block.planes.size());
+}
+
+uint64_t SsdTier::file_bytes_of(size_t tokens, size_t transfer_id_bytes, size_t plane_bytes) const {
+  const size_t variable = tokens * sizeof(TokenId) + transfer_id_bytes + context_.layout_json.size() +
+                          block_format::kAlignment - 1;
   return block_format::kFixedBytes + variable / block_format::kAlignment * block_format::kAlignment +
-         block_format::kChecksumBytes + block.planes.size();
+         block_format::kChecksumBytes + plane_bytes;
 }
 
 void SsdTier::record(const Block& block, uint64_t tick) {

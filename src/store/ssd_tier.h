@@ -42,6 +42,7 @@ class SsdTier {
 
   std::optional<uint64_t> free_bytes();  // of the file system; nullopt when unknown
   uint64_t file_bytes_of(const Block& block) const;
+  uint64_t file_bytes_of(size_t tokens, size_t transfer_id_bytes, size_t plane_bytes) const;
 
   // Blocks of other identities in the same directory count against the quota and go first.
   uint64_t foreign_bytes() const;

@@ -20,7 +20,7 @@ struct StoreStats {
   // Blocks put.
   uint64_t puts = 0;
   uint64_t duplicates = 0;            // already here; not in `puts`
-  uint64_t refused_puts = 0;          // memory floor, or a RAM tier full of blocks in use
+  uint64_t refused_puts = 0;          // memory floor, or no block of the RAM tier may go
   uint64_t evicted_ram = 0;           // left memory
   uint64_t evicted_disk = 0;          // file removed to keep the quota
   uint64_t disk_reads = 0;            // blocks read and found good
