@@ -103,15 +103,17 @@ TEST_P(GemmInt8Test, IsNearTheExactProduct) {
 }
 
 TEST_P(GemmInt8Test, ARowsBitsDependOnNeitherMNorThreads) {
-  // Enough values for the team to share the rounding of activations, too. The scalar rung is slow.
-  const int64_t rows = 300, n = GetParam() == Rung::kScalar ? 20 : 200, k = 580;
+  // Enough values for the team to share the rounding of activations, too; few columns where there is no quick
+  // way.
+  const bool quick = GetParam() == Rung::kAvx512 || GetParam() == Rung::kAvx2;
+  const int64_t rows = 240, n = quick ? 200 : 20, k = 580;
   const PackedMatrix w = PackedMatrix::pack_int8(random_floats(n * k, 6).data(), n, k).take();
   const std::vector<bf16> in = to_bf16s(random_floats(rows * k, 7));
   std::vector<float> all(rows * n);
   gemm(w, in.data(), rows, all.data());
   for (const int threads : {1, 2}) {
     WithThreads scope(threads);
-    for (const int64_t m : {1, 5, 6, 7, 127, 128, 129, 299}) {
+    for (const int64_t m : {1, 7, 129, 239}) {
       std::vector<float> some(m * n);
       gemm(w, in.data() + (rows - m) * k, m, some.data());
       EXPECT_TRUE(same_bits(some, std::vector<float>(all.end() - m * n, all.end()))) << m;
