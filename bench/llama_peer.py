@@ -4,7 +4,6 @@
 Used by tests/engines and by bench/peers.py. Nothing of llama-cpp-python's own Python layers is in between.
 """
 import ctypes
-import hashlib
 import time
 
 import llama_cpp
@@ -40,11 +39,6 @@ def requantize(source, target, file_type, threads, pure=False):
     rc = llama_cpp.llama_model_quantize(str(source).encode(), str(target).encode(), ctypes.byref(params))
     if rc != 0:
         raise RuntimeError(f"llama_model_quantize {source} to {file_type}: status {rc}")
-
-
-def sha256_file(path):
-    with open(path, "rb") as f:
-        return hashlib.file_digest(f, "sha256").hexdigest()
 
 
 class LlamaModel:

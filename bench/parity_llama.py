@@ -23,6 +23,7 @@ import tempfile
 
 import llama_peer
 import numpy as np
+from digest import sha256_file
 from safetensors.numpy import save_file
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -83,7 +84,8 @@ def eval_ours(binary, model, files, work, threads, prefill_weights="bf16"):
 
 
 def measure(binary, model, work, threads=2, forms=()):
-    """All numbers as one object; `forms`: other prompt weights to compare with the exact values. Needs 3.6 GB under `work` (a pathlib.Path) while it runs."""
+    """All numbers as one object; `forms`: other prompt weights to compare with the exact values. Needs 3.6 GB under `work` (a
+    pathlib.Path) while it runs."""
     exact_model = convert(binary, model, "f32", work / "exact.gguf")
     f16_model = convert(binary, model, "f16", work / "f16.gguf")
     files = {"file": [], "exact": [], "f16": []}
@@ -104,7 +106,7 @@ def measure(binary, model, work, threads=2, forms=()):
                 files[kind].append(work / f"{kind}-{len(listed)}.safetensors")
                 save_file({"ids": np.array(ids, dtype=np.int32), "logits": values}, files[kind][-1], {"first": str(PROMPT_TOKENS)})
     return {
-        "model": {"file": pathlib.Path(model).name, "sha256": llama_peer.sha256_file(model)},
+        "model": {"file": pathlib.Path(model).name, "sha256": sha256_file(model)},
         "llama_cpp": {"llama-cpp-python": llama_peer.VERSION, "build": llama_peer.build()},
         "documents": listed,
         "positions": sum(d["compared"] for d in listed),

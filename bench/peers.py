@@ -21,6 +21,7 @@ import subprocess
 import sys
 
 import llama_peer
+from digest import sha256_file
 from peer_arms import ARMS, Setting
 
 # Prompt tokens, tokens of the answer, streams, and the cases that are the reading ("prefill") or writing rate of such a run.
@@ -175,7 +176,7 @@ def arguments():
 
 def q4_0_of(model, cache, threads):
     """The model in Q4_0 as llama.cpp's users make it, made once."""
-    digest = llama_peer.sha256_file(model)
+    digest = sha256_file(model)
     q4_0 = cache / "models" / f"smollm2-q4_0-{digest[:12]}-{llama_peer.VERSION}.gguf"
     if not q4_0.exists():
         q4_0.parent.mkdir(parents=True, exist_ok=True)
@@ -202,7 +203,7 @@ def main():
             result["agreement"][label] = agreement(arms, path, args.threads)
             samples = measure_file(label, arms, args.rounds, args.kernels_bench, result["calibration"])
             result["arms"][label] = {name: {"version": arm.version, **arm.options} for name, arm in arms.items()}
-        result["files"][label] = {"name": path.name, "sha256": llama_peer.sha256_file(path), "bytes": path.stat().st_size}
+        result["files"][label] = {"name": path.name, "sha256": sha256_file(path), "bytes": path.stat().st_size}
         result["samples"] += samples
         result["medians"][label] = medians_of(samples)
         result["limits"][label] = limits_of(label, result["calibration"])

@@ -10,7 +10,6 @@ One JSON object a line on stdin, one answer a line on stdout:
 The model is the GGUF file's, written to DIR in bf16 unless it is there. The engine runs in the process itself, so that nothing
 but its own work is timed, and it idles between requests.
 """
-import hashlib
 import json
 import os
 import pathlib
@@ -18,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from digest import sha256_file
 
 KV_GIB = 2
 THREADS_SPIN_S = 0.2  # Intel's OpenMP, by default, after each piece of work
@@ -45,8 +46,7 @@ class VllmPeer:
     """A process with one engine. `cache` is the folder for the model in bf16 and for what vLLM compiles."""
 
     def __init__(self, python, gguf, cache, threads=2, **options):
-        with open(gguf, "rb") as f:
-            digest = hashlib.file_digest(f, "sha256").hexdigest()
+        digest = sha256_file(gguf)
         cache = pathlib.Path(cache)
         self.options = {"threads": threads, "context": 8192, "streams": 4, "batch_tokens": 2048, "eager": False, **options}
         self._log = tempfile.TemporaryFile("w+")

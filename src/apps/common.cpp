@@ -54,9 +54,8 @@ CLI::Validator finite_range(double least, double most) {
 CLI::Option* add_prompt_form_option(CLI::App& app, std::string& form) {
   return app
       .add_option("--prefill-weights", form,
-                  "weights that prompts are multiplied with; bf16: nearest to the file; int8: faster and "
-                  "coarser; fp8: "
-                  "the values of an FP8 checkpoint")
+                  "weights that prompts are multiplied with: bf16, nearest to the file; int8, faster and "
+                  "coarser; fp8, the values of an FP8 checkpoint")
       ->check(CLI::IsMember({"bf16", "int8", "fp8"}))
       ->capture_default_str();
 }

@@ -56,6 +56,16 @@ Result<ModelText> text_of_folder(const std::filesystem::path& path) {
   return ModelText{std::move(tokenizer), std::move(chat)};
 }
 
+// One file for each model path and form, so that a changed model replaces its old one.
+PackedFileName packed_file_of(const CommonOptions& common, const Digest& weights, PromptWeights form) {
+  const std::filesystem::path model = resolved_path(common.model);
+  return {
+      .path = std::filesystem::absolute(common.cache) / "packed" /
+              (sha256(model.string()).hex() + "-" + std::string(prompt_weights_name(form)) + ".safetensors"),
+      .key = weights.hex() + " " + prompt_arithmetic(form),
+      .model = model};
+}
+
 }  // namespace
 
 Result<ModelText> load_text(const std::filesystem::path& path) {
@@ -63,32 +73,15 @@ Result<ModelText> load_text(const std::filesystem::path& path) {
   return std::filesystem::is_directory(path, ignored) ? text_of_folder(path) : text_of_gguf(path);
 }
 
-namespace {
-
-// One file for each model path and form, so that a changed model replaces its old one.
-PackedFileName packed_file_of(const std::filesystem::path& model, const std::filesystem::path& cache,
-                              const Digest& weights, PromptWeights form) {
-  std::error_code error;
-  const std::filesystem::path resolved = std::filesystem::weakly_canonical(model, error);
-  const std::filesystem::path& path = error ? model : resolved;
-  return {
-      .path = std::filesystem::absolute(cache) / "packed" /
-              (sha256(path.string()).hex() + "-" + std::string(prompt_weights_name(form)) + ".safetensors"),
-      .key = weights.hex() + " " + prompt_arithmetic(form),
-      .model = path};
-}
-
-}  // namespace
-
-Result<LoadedModel> load_model(const std::filesystem::path& path,
-                               const std::filesystem::path& cache_directory, ModelOptions options,
-                               bool keep_packed) {
+Result<LoadedModel> load_model(const CommonOptions& common, const PromptWeightFlags& weights,
+                               int64_t chunk_tokens) {
   LoadedModel m;
-  m.name = path.stem().string();
-  ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(path));
-  m.weights = cached_weights_digest(checkpoint.tensors(), checkpoint.files(), cache_directory / "digests");
-  m.prompt_weights = options.prompt_weights;
-  if (keep_packed) options.packed = packed_file_of(path, cache_directory, m.weights, m.prompt_weights);
+  m.name = common.model.stem().string();
+  m.prompt_weights = *parse_prompt_weights(weights.form);
+  ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(common.model));
+  m.weights = cached_weights_digest(checkpoint.tensors(), checkpoint.files(), common.cache / "digests");
+  ModelOptions options{.chunk_tokens = chunk_tokens, .prompt_weights = m.prompt_weights};
+  if (!weights.no_packed_file) options.packed = packed_file_of(common, m.weights, m.prompt_weights);
   ASSIGN_OR_RETURN(m.model, Model::load(std::move(checkpoint), options));
   ASSIGN_OR_RETURN(m.projection, projection_digest(m.model->checkpoint()));
   log_info("model {}: {} layers, weights {}", m.name, m.model->config().layers,

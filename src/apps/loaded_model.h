@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "apps/command.h"
 #include "flow/identity.h"
 #include "flow/plane.h"
 #include "model/model.h"
@@ -30,10 +31,10 @@ struct LoadedModel {
   Digest weights;     // all tensors
   Digest projection;  // norm, K and V tensors and RoPE
 };
-// The digest, and with `keep_packed` the packed prompt weights, are kept in `cache_directory`.
-Result<LoadedModel> load_model(const std::filesystem::path& path,
-                               const std::filesystem::path& cache_directory, ModelOptions options,
-                               bool keep_packed);
+// The digest and, unless the flags forbid it, the packed prompt weights are kept in the cache folder.
+// chunk_tokens: prompt rows of one run of the layers.
+Result<LoadedModel> load_model(const CommonOptions& common, const PromptWeightFlags& weights,
+                               int64_t chunk_tokens);
 
 // Identity of the native engine's cache bytes for this model with blocks of `layout`.
 Identity native_identity(const LoadedModel& m, const Tokenizer& tokenizer, const PlaneLayout& layout);

@@ -67,11 +67,7 @@ Result<std::unique_ptr<handoff::Recorder>> open_recorder(const PrefillOptions& o
 Status serve_prefills(const PrefillOptions& o) {
   ASSIGN_OR_RETURN(const std::string token, read_token(o.common.token_file));
   TRY(check_exposure(o.network, token));
-  ModelOptions model_options;
-  model_options.chunk_tokens = o.engine.chunk_tokens;
-  model_options.prompt_weights = *parse_prompt_weights(o.prompt_weights.form);
-  ASSIGN_OR_RETURN(const LoadedModel m, load_model(o.common.model, o.common.cache, model_options,
-                                                   !o.prompt_weights.no_packed_file));
+  ASSIGN_OR_RETURN(const LoadedModel m, load_model(o.common, o.prompt_weights, o.engine.chunk_tokens));
   const Identity producer = producer_identity(
       m.model->config(),
       {m.weights, prompt_arithmetic(m.prompt_weights), kernels::rung_name(kernels::active_rung())});

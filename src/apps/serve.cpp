@@ -44,11 +44,7 @@ struct DecodeBox {
 };
 
 Status load(const ServeOptions& o, DecodeBox& box) {
-  ModelOptions options;
-  options.chunk_tokens = o.engine.chunk_tokens;
-  options.prompt_weights = *parse_prompt_weights(o.prompt_weights.form);
-  ASSIGN_OR_RETURN(box.model,
-                   load_model(o.common.model, o.common.cache, options, !o.prompt_weights.no_packed_file));
+  ASSIGN_OR_RETURN(box.model, load_model(o.common, o.prompt_weights, o.engine.chunk_tokens));
   ASSIGN_OR_RETURN(ModelText text, load_text(o.common.model));
   box.text = std::make_unique<ModelText>(std::move(text));
   const PlaneLayout layout = layout_of(*box.model.model, o.block_tokens);

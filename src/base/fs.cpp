@@ -17,6 +17,8 @@
 namespace isthmus {
 namespace {
 
+constexpr size_t kTextPiece = size_t{64} << 10;  // of a file whose size is not asked for
+
 Status io_error(std::string_view what, const std::filesystem::path& path) {
   const int error = errno;
   const Code code = error == ENOSPC || error == EDQUOT ? Code::kResourceExhausted
@@ -194,13 +196,17 @@ Status NewFile::finish() {
   return {};
 }
 
+std::filesystem::path resolved_path(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::path canonical = std::filesystem::weakly_canonical(path, error);
+  return error ? std::filesystem::absolute(path) : canonical;
+}
+
 Result<FileStamp> file_stamp(const std::filesystem::path& path) {
   struct stat st {};
   if (::stat(path.c_str(), &st) != 0) return io_error("stat", path);
   return stamp_of(st);
 }
-
-constexpr size_t kTextPiece = size_t{64} << 10;
 
 Result<std::string> read_text_file(const std::filesystem::path& path, size_t max_bytes) {
   const UniqueFd fd(open_retry(path, O_RDONLY));

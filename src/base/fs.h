@@ -111,6 +111,9 @@ class NewFile {
   UniqueFd fd_;  // invalid once finished
 };
 
+// Absolute and without links, as far as the path exists: one file, one name.
+std::filesystem::path resolved_path(const std::filesystem::path& path);
+
 Result<FileStamp> file_stamp(const std::filesystem::path& path);  // follows links
 
 Result<std::string> read_text_file(const std::filesystem::path& path, size_t max_bytes);

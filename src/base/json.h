@@ -18,8 +18,8 @@ using Json = nlohmann::ordered_json;  // keeps key order: templates and canonica
 
 inline constexpr int kMaxJsonDepth = 64;
 inline constexpr int kMaxJsonKeys = 8192;  // of one object; parse_json_sorted has no such limit
-// A value of two bytes of text takes up to a hundred bytes of memory. Enough for a prompt of a million ids;
-// parse_json_sorted has no such limit.
+// A value of three bytes of text takes more than a hundred bytes of memory. Enough for a prompt of a million
+// ids; parse_json_sorted has no such limit.
 inline constexpr int64_t kMaxJsonValues = int64_t{1} << 20;
 inline constexpr int64_t kMaxJsonContainers = int64_t{1} << 16;
 

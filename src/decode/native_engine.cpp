@@ -79,7 +79,7 @@ Result<std::unique_ptr<TokenStream>> NativeEngine::generate(GenerateRequest requ
     return Status(Code::kInvalidArgument, "engine: " + std::to_string(tokens) + " prompt tokens, " +
                                               std::to_string(request.max_tokens) + " to generate");
   }
-  if (tokens >= context_tokens() || pages_for(request) > pool_.pages()) {
+  if (tokens >= context_tokens()) {
     return Status(Code::kInvalidArgument, "engine: prompt has " + std::to_string(tokens) +
                                               " tokens, the context holds " +
                                               std::to_string(context_tokens()));

@@ -23,13 +23,15 @@ struct PackedMatrix::Impl {
   int64_t n = 0;
   int64_t k = 0;
   DType dtype = DType::kF32;
-  std::vector<float> own;  // panels that are ours
-  HugeBuffer own_int8;
-  std::span<const std::byte> int8;  // ours or borrowed; kI8
-  std::span<const float> panels;    // ours or borrowed; empty when `blocked` is set
+  HugeBuffer own;                      // empty when the bytes are another's
+  std::span<const std::byte> storage;  // panels of f32 or of int8; empty when `blocked` is set
 #ifdef ISTHMUS_ONEDNN
   std::unique_ptr<OneDnnMatrix> blocked;
 #endif
+
+  const float* panels() const {
+    return reinterpret_cast<const float*>(storage.data());
+  }
 };
 
 PackedMatrix::PackedMatrix() = default;
@@ -103,10 +105,10 @@ void multiply_int8(const Int8Weights& w, const bf16* in, int64_t m, float* out, 
   });
 }
 
-Status wrong_size(int64_t n, int64_t k, size_t expected, size_t got) {
-  return {Code::kMismatch, "gemm: packed matrix of " + std::to_string(n) + " x " + std::to_string(k) +
-                               ": expected " + std::to_string(expected) + " bytes, got " +
-                               std::to_string(got)};
+// Of the layouts that are ours.
+size_t panel_bytes(DType dtype, int64_t n, int64_t k) {
+  if (dtype == DType::kI8) return Int8Weights{nullptr, n, k}.bytes();
+  return static_cast<size_t>(panel_values(n, k)) * sizeof(float);
 }
 
 }  // namespace
@@ -117,45 +119,46 @@ PackedMatrix::PackedMatrix(DType dtype, int64_t n, int64_t k) : impl_(std::make_
   impl_->dtype = dtype;
 }
 
-void PackedMatrix::own_panels(std::vector<float> panels) {
-  impl_->own = std::move(panels);
-  impl_->panels = impl_->own;
+Result<PackedMatrix> PackedMatrix::with_room(DType dtype, int64_t n, int64_t k) {
+  PackedMatrix m(dtype, n, k);
+  Impl& impl = *m.impl_;
+  if (!impl.own.try_resize(panel_bytes(dtype, n, k))) {
+    return Status(Code::kResourceExhausted,
+                  "gemm: no memory for a matrix of " + std::to_string(n) + " x " + std::to_string(k));
+  }
+  impl.storage = {impl.own.data(), impl.own.size()};
+  return m;
 }
 
 Result<PackedMatrix> PackedMatrix::pack(const float* weights, int64_t n, int64_t k) {
   TRY(check_shape(n, k));
-  PackedMatrix m(DType::kF32, n, k);
-  m.own_panels(pack_panels(weights, n, k));
+  ASSIGN_OR_RETURN(PackedMatrix m, with_room(DType::kF32, n, k));
+  pack_panels(weights, n, k, reinterpret_cast<float*>(m.impl_->own.data()));
   return m;
 }
 
 Result<PackedMatrix> PackedMatrix::pack(const bf16* weights, int64_t n, int64_t k) {
   TRY(check_shape(n, k));
-  PackedMatrix m(DType::kBF16, n, k);
 #ifdef ISTHMUS_ONEDNN
   if (uses_onednn(DType::kBF16)) {
+    PackedMatrix m(DType::kBF16, n, k);
     ASSIGN_OR_RETURN(m.impl_->blocked, OneDnnMatrix::pack(weights, n, k));
     return m;
   }
 #endif
-  m.own_panels(pack_panels(expand(weights, n * k).data(), n, k));
+  ASSIGN_OR_RETURN(PackedMatrix m, with_room(DType::kBF16, n, k));
+  pack_panels(expand(weights, n * k).data(), n, k, reinterpret_cast<float*>(m.impl_->own.data()));
   return m;
 }
 
 Result<PackedMatrix> PackedMatrix::pack_int8(const float* weights, int64_t n, int64_t k) {
   TRY(check_shape(n, k));
   if (k > kInt8MaxK) {
-    return {Code::kUnsupported, "gemm: int8 weights: expected at most " + std::to_string(kInt8MaxK) +
-                                    " values in a row, got " + std::to_string(k)};
+    return Status(Code::kUnsupported, "gemm: int8 weights: expected at most " + std::to_string(kInt8MaxK) +
+                                          " values in a row, got " + std::to_string(k));
   }
-  PackedMatrix m(DType::kI8, n, k);
-  const size_t bytes = Int8Weights{nullptr, n, k}.bytes();
-  if (!m.impl_->own_int8.try_resize(bytes)) {
-    return {Code::kResourceExhausted,
-            "gemm: no memory for a matrix of " + std::to_string(n) + " x " + std::to_string(k)};
-  }
-  kernels::pack_int8(weights, n, k, m.impl_->own_int8.data());
-  m.impl_->int8 = {m.impl_->own_int8.data(), bytes};
+  ASSIGN_OR_RETURN(PackedMatrix m, with_room(DType::kI8, n, k));
+  kernels::pack_int8(weights, n, k, m.impl_->own.data());
   return m;
 }
 
@@ -177,16 +180,12 @@ Result<PackedMatrix> PackedMatrix::adopt(DType dtype, int64_t n, int64_t k,
     return m;
   }
 #endif
-  if (dtype == DType::kI8) {
-    const size_t expected = Int8Weights{nullptr, n, k}.bytes();
-    if (storage.size() != expected) return wrong_size(n, k, expected, storage.size());
-    m.impl_->int8 = storage;
-    return m;
+  if (storage.size() != panel_bytes(dtype, n, k)) {
+    return {Code::kMismatch, "gemm: packed matrix of " + std::to_string(n) + " x " + std::to_string(k) +
+                                 ": expected " + std::to_string(panel_bytes(dtype, n, k)) + " bytes, got " +
+                                 std::to_string(storage.size())};
   }
-  const int64_t values = (n + kPanelColumns - 1) / kPanelColumns * kPanelColumns * k;
-  const size_t expected = static_cast<size_t>(values) * sizeof(float);
-  if (storage.size() != expected) return wrong_size(n, k, expected, storage.size());
-  m.impl_->panels = {reinterpret_cast<const float*>(storage.data()), static_cast<size_t>(values)};
+  m.impl_->storage = storage;
   return m;
 }
 
@@ -203,18 +202,17 @@ std::span<const std::byte> PackedMatrix::storage() const {
 #ifdef ISTHMUS_ONEDNN
   if (impl_->blocked) return impl_->blocked->storage();
 #endif
-  if (impl_->dtype == DType::kI8) return impl_->int8;
-  return std::as_bytes(impl_->panels);
+  return impl_->storage;
 }
 
 void gemm(const PackedMatrix& w, const float* in, int64_t m, float* out, bool accumulate) {
   ISTHMUS_CHECK(w.dtype() == DType::kF32);
-  multiply({w.impl().panels.data(), w.n(), w.k(), accumulate}, in, m, out);
+  multiply({w.impl().panels(), w.n(), w.k(), accumulate}, in, m, out);
 }
 
 void gemm(const PackedMatrix& w, const bf16* in, int64_t m, float* out, bool accumulate) {
   if (w.dtype() == DType::kI8) {
-    return multiply_int8({w.impl().int8.data(), w.n(), w.k()}, in, m, out, accumulate);
+    return multiply_int8({w.impl().storage.data(), w.n(), w.k()}, in, m, out, accumulate);
   }
   ISTHMUS_CHECK(w.dtype() == DType::kBF16);
 #ifdef ISTHMUS_ONEDNN
@@ -223,7 +221,7 @@ void gemm(const PackedMatrix& w, const bf16* in, int64_t m, float* out, bool acc
     return;
   }
 #endif
-  multiply({w.impl().panels.data(), w.n(), w.k(), accumulate}, expand(in, m * w.k()).data(), m, out);
+  multiply({w.impl().panels(), w.n(), w.k(), accumulate}, expand(in, m * w.k()).data(), m, out);
 }
 
 bool gemm_rows_invariant(const PackedMatrix& w) {

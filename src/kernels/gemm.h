@@ -11,7 +11,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "base/dtype.h"
 #include "base/float16.h"
@@ -52,7 +51,7 @@ class PackedMatrix {
 
  private:
   PackedMatrix(DType dtype, int64_t n, int64_t k);
-  void own_panels(std::vector<float> panels);
+  static Result<PackedMatrix> with_room(DType dtype, int64_t n, int64_t k);  // of its own, zero
 
   std::unique_ptr<Impl> impl_;
 };

@@ -13,20 +13,19 @@ namespace isthmus::kernels {
 namespace {
 
 constexpr uint32_t kInfinityBits = 0x7f800000u;
-constexpr float kSmallest = 1e-35f;  // below it 127 / largest could overflow: zero
 constexpr int64_t kValuesPerThread = 1 << 16;
 
 // Of the largest magnitude's bits: NaN when it is not finite, 0 when it is next to nothing.
 float scale_of(uint32_t largest_bits) {
   if (largest_bits >= kInfinityBits) return std::numeric_limits<float>::quiet_NaN();
   const float largest = std::bit_cast<float>(largest_bits);
-  return largest < kSmallest ? 0.0f : largest / 127.0f;
+  return largest < kInt8Smallest ? 0.0f : largest / 127.0f;
 }
 
 float inverse_of(uint32_t largest_bits) {
   if (largest_bits >= kInfinityBits) return 0.0f;
   const float largest = std::bit_cast<float>(largest_bits);
-  return largest < kSmallest ? 0.0f : 127.0f / largest;
+  return largest < kInt8Smallest ? 0.0f : 127.0f / largest;
 }
 
 int quantized(float x, float inverse) {

@@ -15,6 +15,8 @@
 namespace isthmus::kernels {
 
 inline constexpr int kInt8Columns = 64;
+inline constexpr float kInt8Smallest =
+    1e-35f;  // rows and columns below it are zero: 127 / largest could overflow
 inline constexpr int64_t kInt8MaxK = 65536;  // sums stay in 32 bits
 
 struct Int8Weights {

@@ -141,7 +141,7 @@ void quantize_row(const bf16* in, int64_t k, int8_t* q, float* scale, int32_t* s
   for (int64_t i = 0; i < k; i += kLanes)
     largest = hn::Max(largest, hn::And(hn::BitCast(DU(), load_bf16(in + i)), positive));
   const float magnitude = hn::GetLane(hn::BitCast(DF(), hn::MaxOfLanes(DU(), largest)));
-  if (!(magnitude <= std::numeric_limits<float>::max()) || magnitude < 1e-35f) {
+  if (!(magnitude <= std::numeric_limits<float>::max()) || magnitude < kInt8Smallest) {
     scalar::quantize_int8(in, 1, k, q, scale, sum);
     return;
   }

@@ -6,14 +6,11 @@
 
 namespace isthmus::kernels {
 
-std::vector<float> pack_panels(const float* weights, int64_t n, int64_t k) {
-  const int64_t panels = (n + kPanelColumns - 1) / kPanelColumns;
-  std::vector<float> packed(static_cast<size_t>(panels * k * kPanelColumns), 0.0f);
+void pack_panels(const float* weights, int64_t n, int64_t k, float* panels) {
   for (int64_t row = 0; row < n; ++row) {
-    float* panel = packed.data() + (row / kPanelColumns) * k * kPanelColumns + row % kPanelColumns;
+    float* panel = panels + (row / kPanelColumns) * k * kPanelColumns + row % kPanelColumns;
     for (int64_t i = 0; i < k; ++i) panel[i * kPanelColumns] = weights[row * k + i];
   }
-  return packed;
 }
 
 namespace scalar {

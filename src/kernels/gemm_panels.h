@@ -6,14 +6,17 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 namespace isthmus::kernels {
 
 inline constexpr int kPanelColumns = 16;
 inline constexpr int kPanelChunk = 64;
 
-std::vector<float> pack_panels(const float* weights, int64_t n, int64_t k);  // columns past N are 0
+inline int64_t panel_values(int64_t n, int64_t k) {
+  return (n + kPanelColumns - 1) / kPanelColumns * kPanelColumns * k;
+}
+// panels: panel_values(n, k), zero at first; columns past N stay 0.
+void pack_panels(const float* weights, int64_t n, int64_t k, float* panels);
 
 struct PanelProduct {
   const float* panels = nullptr;

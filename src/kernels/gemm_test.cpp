@@ -58,7 +58,8 @@ TEST_P(GemmTest, PanelsEqualTheirTwin) {
   for (int64_t n = 1; n <= 33; ++n) {
     for (const auto& [m, k] : {std::pair{1, 5}, {7, 64}, {9, 129}}) {
       const std::vector<float> w = random_floats(n * k, 3), in = random_floats(m * k, 4);
-      const std::vector<float> panels = pack_panels(w.data(), n, k);
+      std::vector<float> panels(panel_values(n, k));
+      pack_panels(w.data(), n, k, panels.data());
       const int64_t count = (n + kPanelColumns - 1) / kPanelColumns;
       std::vector<float> got(m * n, 1.0f), want(m * n, 1.0f);
       gemm_panels({panels.data(), n, k, true}, in.data(), m, 0, count, got.data());

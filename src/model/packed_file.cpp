@@ -30,7 +30,7 @@ std::string checksum(std::span<const TensorView* const> tensors) {
 Result<SafetensorsPlan> plan(std::span<const TensorView> tensors, const PackedFileName& name) {
   SafetensorsMetadata metadata = {{"format", std::string(kFormat)},
                                   {"key", name.key},
-                                  {"model", std::filesystem::absolute(name.model).string()},
+                                  {"model", name.model.string()},
                                   {"checksum", std::string(16, '0')},
                                   {"padding", ""}};
   ASSIGN_OR_RETURN(const SafetensorsPlan draft, plan_safetensors(tensors, metadata));

@@ -20,7 +20,7 @@ namespace isthmus {
 struct PackedFileName {
   std::filesystem::path path;   // empty: no file
   std::string key;              // what the packed values depend on: digest of the weights, arithmetic
-  std::filesystem::path model;  // the file or folder that it was packed from
+  std::filesystem::path model;  // the file or folder that it was packed from; absolute
 };
 
 struct NamedMatrix {

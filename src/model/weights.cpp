@@ -21,16 +21,8 @@ Status no_memory(size_t bytes) {
   return {Code::kResourceExhausted, "model: no memory for weights of " + std::to_string(bytes) + " bytes"};
 }
 
-// In what form a prompt matrix is multiplied.
-enum class Form : uint8_t { kF32, kBf16, kInt8, kFp8 };
-
-DType stored_type(Form form) {
-  if (form == Form::kF32) return DType::kF32;
-  return form == Form::kInt8 ? DType::kI8 : DType::kBF16;
-}
-
-// Values of matrices stacked along N, as f32. [sum of n, k]
-Result<AlignedBuffer<float>> stacked_values(std::span<const RawMatrix> stacked, Form form) {
+// Values of matrices stacked along N, as f32, or as the e4m3 values nearest to them. [sum of n, k]
+Result<AlignedBuffer<float>> stacked_values(std::span<const RawMatrix> stacked, bool fp8) {
   size_t count = 0;
   for (const RawMatrix& m : stacked) count += static_cast<size_t>(m.n * m.k);
   AlignedBuffer<float> all;
@@ -38,7 +30,7 @@ Result<AlignedBuffer<float>> stacked_values(std::span<const RawMatrix> stacked, 
   float* to = all.data();
   for (const RawMatrix& m : stacked) {
     ASSIGN_OR_RETURN(AlignedBuffer<float> values, expand(m));
-    if (form == Form::kFp8) kernels::round_to_fp8_blocks(values.data(), m.n, m.k);
+    if (fp8) kernels::round_to_fp8_blocks(values.data(), m.n, m.k);
     if (stacked.size() == 1) return values;
     std::memcpy(to, values.data(), values.size() * sizeof(float));
     to += values.size();
@@ -46,13 +38,21 @@ Result<AlignedBuffer<float>> stacked_values(std::span<const RawMatrix> stacked, 
   return all;
 }
 
-Result<PackedMatrix> pack_prompt(std::span<const RawMatrix> stacked, Form form) {
-  ASSIGN_OR_RETURN(const AlignedBuffer<float> values, stacked_values(stacked, form));
+int64_t stacked_rows(std::span<const RawMatrix> stacked) {
   int64_t n = 0;
   for (const RawMatrix& m : stacked) n += m.n;
-  const int64_t k = stacked[0].k;
-  if (form == Form::kF32) return PackedMatrix::pack(values.data(), n, k);
-  if (form == Form::kInt8) return PackedMatrix::pack_int8(values.data(), n, k);
+  return n;
+}
+
+Result<PackedMatrix> pack_reference(std::span<const RawMatrix> stacked) {
+  ASSIGN_OR_RETURN(const AlignedBuffer<float> values, stacked_values(stacked, false));
+  return PackedMatrix::pack(values.data(), stacked_rows(stacked), stacked[0].k);
+}
+
+Result<PackedMatrix> pack_prompt(std::span<const RawMatrix> stacked, PromptWeights form) {
+  ASSIGN_OR_RETURN(const AlignedBuffer<float> values, stacked_values(stacked, form == PromptWeights::kFp8));
+  const int64_t n = stacked_rows(stacked), k = stacked[0].k;
+  if (form == PromptWeights::kInt8) return PackedMatrix::pack_int8(values.data(), n, k);
   AlignedBuffer<bf16> rounded;
   if (!rounded.try_resize(values.size())) return no_memory(values.size() * sizeof(bf16));
   parallel_for(n * k, 1 << 18, [&](int64_t begin, int64_t end) {
@@ -66,24 +66,26 @@ class PromptMatrices {
  public:
   PromptMatrices(const WeightOptions& options, const PackedFile* file) : options_(options), file_(file) {}
 
-  // `keys_values`: K or V, which have a form of their own.
-  Result<PackedMatrix> get(const std::string& name, bool keys_values, std::span<const RawMatrix> stacked) {
-    const Form form = form_of(keys_values);
-    if (file_ != nullptr) {
-      int64_t n = 0;
-      for (const RawMatrix& m : stacked) n += m.n;
-      if (auto found = file_->find(name, stored_type(form), n, stacked[0].k)) return std::move(*found);
-    }
-    packed_any_ = true;
-    return pack_prompt(stacked, form);
+  Result<PackedMatrix> get(const std::string& name, std::span<const RawMatrix> stacked) {
+    return get_as(options_.prompt, name, stacked);
+  }
+  // K and V: the decoder's own in every form (prompt_weights.h).
+  Result<PackedMatrix> get_keys_values(const std::string& name, const RawMatrix& matrix) {
+    return get_as(PromptWeights::kBf16, name, {&matrix, 1});
   }
   bool packed_any() const { return packed_any_; }
 
  private:
-  Form form_of(bool keys_values) const {
-    if (options_.arithmetic == Arithmetic::kReferenceF32) return Form::kF32;
-    if (keys_values || options_.prompt == PromptWeights::kBf16) return Form::kBf16;
-    return options_.prompt == PromptWeights::kInt8 ? Form::kInt8 : Form::kFp8;
+  Result<PackedMatrix> get_as(PromptWeights form, const std::string& name,
+                              std::span<const RawMatrix> stacked) {
+    if (options_.arithmetic == Arithmetic::kReferenceF32) return pack_reference(stacked);
+    const DType stored = form == PromptWeights::kInt8 ? DType::kI8 : DType::kBF16;
+    if (file_ != nullptr) {
+      if (auto found = file_->find(name, stored, stacked_rows(stacked), stacked[0].k))
+        return std::move(*found);
+    }
+    packed_any_ = true;
+    return pack_prompt(stacked, form);
   }
 
   const WeightOptions& options_;
@@ -130,7 +132,7 @@ class BlockLoader {
   // One matrix, or several stacked; in both forms.
   Status load_linear(const char* name, std::vector<RawMatrix> stacked, PackedMatrix* prompt,
                      StepLinear* step) const {
-    ASSIGN_OR_RETURN(*prompt, prompt_.get(matrix_name(layer_, name), false, stacked));
+    ASSIGN_OR_RETURN(*prompt, prompt_.get(matrix_name(layer_, name), stacked));
     return load_step(std::move(stacked), step);
   }
 
@@ -157,9 +159,9 @@ class BlockLoader {
     ASSIGN_OR_RETURN(RawMatrix k, raw(TensorRole::kK, kv_width, width));
     ASSIGN_OR_RETURN(RawMatrix v, raw(TensorRole::kV, kv_width, width));
     KvProjectionWeights kv;
-    ASSIGN_OR_RETURN(kv.k, prompt_.get(matrix_name(layer_, "k"), true, {&k, 1}));
-    ASSIGN_OR_RETURN(kv.v, prompt_.get(matrix_name(layer_, "v"), true, {&v, 1}));
-    ASSIGN_OR_RETURN(w->q, prompt_.get(matrix_name(layer_, "q"), false, {&q, 1}));
+    ASSIGN_OR_RETURN(kv.k, prompt_.get_keys_values(matrix_name(layer_, "k"), k));
+    ASSIGN_OR_RETURN(kv.v, prompt_.get_keys_values(matrix_name(layer_, "v"), v));
+    ASSIGN_OR_RETURN(w->q, prompt_.get(matrix_name(layer_, "q"), {&q, 1}));
     qkv.push_back(std::move(q));
     qkv.push_back(std::move(k));
     qkv.push_back(std::move(v));
@@ -205,8 +207,7 @@ std::optional<PackedFile> open_packed(const PackedFileName& name) {
 }
 
 Status load_blocks(const Checkpoint& checkpoint, const WeightOptions& options, ModelWeights* w) {
-  const bool production = options.arithmetic == Arithmetic::kProduction;
-  if (production) w->packed = open_packed(options.packed);
+  if (options.arithmetic == Arithmetic::kProduction) w->packed = open_packed(options.packed);
   PromptMatrices prompt(options, w->packed ? &*w->packed : nullptr);
   const int layers = checkpoint.config().layers;
   w->blocks.reserve(static_cast<size_t>(layers));
@@ -214,7 +215,7 @@ Status load_blocks(const Checkpoint& checkpoint, const WeightOptions& options, M
     ASSIGN_OR_RETURN(BlockWeights block, BlockLoader(checkpoint, options.arithmetic, layer, prompt).load());
     w->blocks.push_back(std::move(block));
   }
-  if (!production || options.packed.path.empty() || !prompt.packed_any()) return {};
+  if (options.packed.path.empty() || !prompt.packed_any()) return {};
   const Status written = write_packed_file(options.packed, prompt_matrices(*w));
   if (!written.ok()) log_info("packed weights are not kept: {}", written.message());
   return {};
@@ -284,7 +285,7 @@ Result<ModelWeights> load_weights(const Checkpoint& checkpoint, const WeightOpti
   std::vector<RawMatrix> head(1);
   ASSIGN_OR_RETURN(head[0], checkpoint.matrix(head_role, 0, c.vocab, c.width));
   if (options.arithmetic == Arithmetic::kReferenceF32) {
-    ASSIGN_OR_RETURN(w.head_reference, pack_prompt(head, Form::kF32));
+    ASSIGN_OR_RETURN(w.head_reference, pack_reference(head));
   } else {
     ASSIGN_OR_RETURN(w.head_step, StepLinear::pack(std::move(head)));
   }

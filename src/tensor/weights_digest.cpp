@@ -27,17 +27,11 @@ void update_text(Sha256& sha, std::string_view s) {
   sha.update(s);
 }
 
-std::filesystem::path resolved(const std::filesystem::path& path) {
-  std::error_code error;
-  std::filesystem::path canonical = std::filesystem::weakly_canonical(path, error);
-  return error ? std::filesystem::absolute(path) : canonical;
-}
-
 // What the digest depends on, as far as the file system tells.
 std::string describe(std::span<const WeightFile> files) {
   Json lines = Json::array();
   for (const WeightFile& f : files) {
-    lines.push_back({resolved(f.path).string(), f.stamp.size, f.stamp.mtime_ns, f.stamp.inode});
+    lines.push_back({resolved_path(f.path).string(), f.stamp.size, f.stamp.mtime_ns, f.stamp.inode});
   }
   return dump_canonical(lines);
 }
@@ -99,7 +93,7 @@ Digest cached_weights_digest(const TensorTable& tensors, std::span<const WeightF
   const std::string description = describe(files);
   // The entry's name depends on the paths alone: a changed model replaces its old entry.
   std::string paths;
-  for (const WeightFile& f : files) paths += resolved(f.path).string() + '\n';
+  for (const WeightFile& f : files) paths += resolved_path(f.path).string() + '\n';
   const std::filesystem::path entry =
       std::filesystem::absolute(cache_directory) / (sha256(paths).hex() + ".weights.json");
   if (const std::optional<Digest> known = read_entry(entry, description)) return *known;
