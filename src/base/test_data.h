@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where unit tests find tests/golden: a path of the source tree, compiled into one small file (made by
-// cmake/layer.cmake), so that no other object depends on where the tree lies. Tests only.
+// Where unit tests and benchmarks find tests/golden: a path of the source tree, compiled into one small file
+// (made by cmake/layer.cmake), so that no other object depends on where the tree lies. Not for the program.
 #pragma once
 
 #include <filesystem>

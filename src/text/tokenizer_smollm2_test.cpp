@@ -2,12 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <sstream>
 
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/test_data.h"
 #include "text/detokenizer.h"
+#include "text/smollm2_test_util.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
 
@@ -16,45 +16,8 @@ namespace {
 
 const std::filesystem::path kData = test_data("tokenizer");
 
-// The format is described in tests/golden/tokenizer/make_smollm2_vocabulary.py.
-TokenizerSpec smollm2_spec() {
-  Result<std::string> text = read_text_file(kData / "smollm2_vocabulary.txt", 4u << 20);
-  EXPECT_TRUE(text.ok());
-  std::istringstream in(*text);
-  std::string word;
-  size_t n = 0;
-  TokenizerSpec spec;
-  in >> word >> n;
-  EXPECT_EQ(word, "control");
-  for (size_t i = 0; i < n; ++i) {
-    in >> word;
-    spec.added.push_back({.id = static_cast<TokenId>(spec.tokens.size()), .special = true});
-    spec.tokens.push_back(word);
-  }
-  in >> word >> n;
-  EXPECT_EQ(word, "bytes");
-  for (size_t i = 0; i < n; ++i) {
-    in >> word;
-    spec.tokens.push_back(word);
-  }
-  in >> word >> n;
-  EXPECT_EQ(word, "merges");
-  for (size_t i = 0; i < n; ++i) {
-    size_t left = 0;
-    size_t right = 0;
-    in >> left >> right;
-    spec.merges.push_back(spec.tokens.at(left) + " " + spec.tokens.at(right));
-    spec.tokens.push_back(spec.tokens.at(left) + spec.tokens.at(right));
-  }
-  EXPECT_TRUE(in.good());
-  spec.split_rules = {SplitRule::kDigits, SplitRule::kGpt2};
-  spec.bos_id = 1;
-  add_known_end_tokens(spec);
-  return spec;
-}
-
 const Tokenizer& smollm2() {
-  static const Tokenizer tokenizer = Tokenizer::create(smollm2_spec()).take();
+  static const Tokenizer tokenizer = Tokenizer::create(smollm2_spec().take()).take();
   return tokenizer;
 }
 
