@@ -38,7 +38,7 @@ function(isthmus_layer name)
   endif()
   if(ISTHMUS_BENCH AND benches)
     add_executable(${name}_bench ${benches})
-    target_link_libraries(${name}_bench PRIVATE ${lib} benchmark::benchmark benchmark::benchmark_main)
+    target_link_libraries(${name}_bench PRIVATE ${lib} isthmus_test_data benchmark::benchmark benchmark::benchmark_main)
   endif()
 endfunction()
 
