@@ -17,12 +17,13 @@ die() {
 # For engines that share the cores with other work: OpenMP's threads wait by spinning for a moment, then sleep.
 share_cores() { export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000}; }
 
-configure() {  # preset: quiet unless it fails
-  local log=build/$1.configure.log
+configure() {  # preset [option of cmake...]: quiet unless it fails
+  local preset=$1 log=build/$1.configure.log
+  shift
   mkdir -p build
-  if ! cmake --preset "$1" -Wno-dev >"$log" 2>&1; then
+  if ! cmake --preset "$preset" -Wno-dev "$@" >"$log" 2>&1; then
     cat "$log" >&2
-    die "configuring preset '$1' failed"
+    die "configuring preset '$preset' failed"
   fi
 }
 
