@@ -139,9 +139,9 @@ const std::optional<HttpRequestParser::Failure>& HttpRequestParser::failure() co
   return impl_->failure;
 }
 
-ParsedRequest HttpRequestParser::take() {
+HttpParsedRequest HttpRequestParser::take() {
   auto message = impl_->parser.release();
-  ParsedRequest out;
+  HttpParsedRequest out;
   out.method = std::string(message.method_string());
   out.target = std::string(message.target());
   out.headers = copy_headers(message);

@@ -15,7 +15,7 @@
 
 namespace isthmus {
 
-struct ParsedRequest {
+struct HttpParsedRequest {
   std::string method;
   std::string target;
   HttpHeaders headers;
@@ -41,7 +41,7 @@ class HttpRequestParser {
   bool done() const;
   bool wants_continue() const;  // the header is done, asks for "100 Continue", and the body has not come yet
   const std::optional<Failure>& failure() const;
-  ParsedRequest take();  // once, when done()
+  HttpParsedRequest take();  // once, when done()
 
  private:
   struct Impl;

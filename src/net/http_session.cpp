@@ -118,7 +118,7 @@ void HttpSession::consume() {
 }
 
 void HttpSession::dispatch() {
-  ParsedRequest parsed = parser_->take();
+  HttpParsedRequest parsed = parser_->take();
   parser_.reset();
   auto request = std::make_shared<HttpRequest>();
   request->method = std::move(parsed.method);
