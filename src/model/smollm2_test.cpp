@@ -2,8 +2,11 @@
 // The real SmolLM2-135M-Instruct (Q4_1) against an independent float64 decoder (tests/golden/smollm2).
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 
+#include "kernels/rung.h"
+#include "model/teacher_forced.h"
 #include "model/test_models.h"
 
 namespace isthmus {
@@ -15,6 +18,9 @@ constexpr float kReferenceBound = 1e-3F;  // f32 against float64, on logits of m
 constexpr float kProductionBound = 1.2F;  // bf16 prompts and int8 activations of steps (0.61 seen)
 constexpr double kTopOneAgreement =
     0.9;  // of production's greedy choice with the reference's, teacher-forced
+// Mean KL between one rung and another, nats; bf16 prompts are 0.001 from the exact values.
+constexpr double kRungKl = 0.0015;
+constexpr size_t kRungTokens = 96;  // for each arithmetic; the scalar twins take their time
 
 std::filesystem::path model_path() {
   const char* cache = std::getenv("ISTHMUS_CACHE");
@@ -116,6 +122,57 @@ TEST_F(SmolLm2, ProductionArithmeticIsClose) {
   EXPECT_GE(agreed, kTopOneAgreement * steps);
   EXPECT_LE(worst, kProductionBound);
   EXPECT_GT(worst, 0.0F);
+}
+
+// Sum over p of p * log(p / q), both softmaxes of logits.
+double divergence(std::span<const float> p, std::span<const float> q) {
+  const auto log_sum = [](std::span<const float> x) {
+    const double top = *std::max_element(x.begin(), x.end());
+    double sum = 0;
+    for (const float v : x) sum += std::exp(v - top);
+    return top + std::log(sum);
+  };
+  const double of_p = log_sum(p), of_q = log_sum(q);
+  double sum = 0;
+  for (size_t i = 0; i < p.size(); ++i) sum += std::exp(p[i] - of_p) * ((p[i] - of_p) - (q[i] - of_q));
+  return sum;
+}
+
+// Logits of kRungTokens positions in prompt arithmetic, then of as many in step arithmetic.
+std::vector<std::vector<float>> rows_of_rung(kernels::Rung rung, std::span<const TokenId> ids) {
+  std::vector<std::vector<float>> rows;
+  EXPECT_TRUE(kernels::set_rung(rung));
+  const std::unique_ptr<Model> model = load(model_path());
+  if (model == nullptr) return rows;
+  KvPool pool = KvPool::create(model->kv_shape(), 512).take();
+  Sequence seq(pool);
+  const LogitsRow keep = [&](int64_t, std::span<const float> logits) {
+    rows.emplace_back(logits.begin(), logits.end());
+    return Status();
+  };
+  EXPECT_TRUE(force_prompt(*model, ids.first(kRungTokens), seq, keep).ok());
+  EXPECT_TRUE(force_steps(*model, ids.subspan(kRungTokens, kRungTokens), seq, keep).ok());
+  return rows;
+}
+
+TEST_F(SmolLm2, RungsSayNearlyTheSame) {
+  const std::vector<kernels::Rung> rungs = kernels::available_rungs();
+  ASSERT_GE(expected_[2].input.size(), 2 * kRungTokens);
+  const std::vector<std::vector<float>> best = rows_of_rung(rungs.back(), expected_[2].input);
+  ASSERT_EQ(best.size(), 2 * kRungTokens);
+  for (const kernels::Rung rung : rungs) {
+    const std::vector<std::vector<float>> rows = rows_of_rung(rung, expected_[2].input);
+    ASSERT_EQ(rows.size(), best.size());
+    double prompt_kl = 0, step_kl = 0;
+    for (size_t i = 0; i < rows.size(); ++i)
+      (i < kRungTokens ? prompt_kl : step_kl) += divergence(best[i], rows[i]);
+    std::printf("%s from %s: mean KL %.6f prompt, %.6f step\n", std::string(rung_name(rung)).c_str(),
+                std::string(rung_name(rungs.back())).c_str(), prompt_kl / kRungTokens, step_kl / kRungTokens);
+    EXPECT_LE(prompt_kl, kRungKl * kRungTokens);
+    EXPECT_LE(step_kl, kRungKl * kRungTokens);
+    EXPECT_EQ(prompt_kl + step_kl == 0, rung == rungs.back());
+  }
+  kernels::set_rung(rungs.back());
 }
 
 TEST_F(SmolLm2, ChunkPlansGiveOneSetOfBits) {
