@@ -2,9 +2,7 @@
 // SIMD form of step_scalar.cpp: lanes are output rows, so each sees the twin's operations in its order.
 #ifndef ISTHMUS_COMPUTE_SERIAL
 #include <algorithm>
-#include <bit>
 #include <cstring>
-#include <limits>
 
 #include "kernels/simd.h"
 #include "kernels/step_layout.h"
@@ -25,9 +23,6 @@ namespace {
 void tiles_all(const StepCall& call, int64_t begin, int64_t end) {
   scalar::step_tiles(call, begin, end);
 }
-void quantize_row(const float* x, int64_t k, const StepGeometry& geometry, StepActivation* out) {
-  scalar::quantize_activations(x, k, geometry, out);
-}
 
 #else
 
@@ -38,7 +33,14 @@ using VF = hn::Vec<DF>;
 using VI = hn::Vec<DI>;
 constexpr int kWidth = static_cast<int>(hn::MaxLanes(DF()));
 constexpr int kParts = kStepLanes / kWidth;  // registers that hold a tile's lanes
-constexpr int kRowsAtOnce = 4;               // rows that share one expansion of the weights to registers
+constexpr int kMaxRowsAtOnce = 8;            // rows that share one expansion of the weights to registers
+
+// As many as have their sums in registers beside the expanded weights: 32 registers but on AVX2, which
+// has 16.
+template <DType T>
+constexpr int rows_at_once() {
+  return step_geometry(T).code_bits != 0 && HWY_TARGET != HWY_AVX2 ? kMaxRowsAtOnce : 4;
+}
 
 using D8 = hn::Repartition<uint8_t, DI>;
 HWY_INLINE VI load_cell(const uint8_t* p) {
@@ -165,7 +167,7 @@ template <DType T, int kRows>
 HWY_INLINE void accumulate_block(const VI (&code)[8], const BlockScale& s, const StepActivation* in,
                                  int64_t stride, VF (&acc)[kRows], VF (&low)[kRows]) {
   constexpr StepScale kKind = step_geometry(T).scale;
-  HWY_UNROLL(kRowsAtOnce)
+  HWY_UNROLL(kMaxRowsAtOnce)
   for (int r = 0; r < kRows; ++r) {
     const StepActivation& a = in[r * stride];
     const VF d = hn::Set(DF(), a.d);
@@ -188,7 +190,7 @@ HWY_INLINE void tile_quantized(const StepCall& c, const uint8_t* tile, const Ste
   const int64_t supers = c.w->k / (kStepBlock * kGeometry.super_blocks);
   for (int part = 0; part < kParts; ++part) {
     VF acc[kRows], low[kRows];
-    HWY_UNROLL(kRowsAtOnce)
+    HWY_UNROLL(kMaxRowsAtOnce)
     for (int r = 0; r < kRows; ++r) acc[r] = low[r] = hn::Zero(DF());
     const uint8_t* at = tile;
     const StepActivation* a = in;
@@ -201,7 +203,7 @@ HWY_INLINE void tile_quantized(const StepCall& c, const uint8_t* tile, const Ste
         accumulate_block<T, kRows>(code, load_scale<T>(section, b, part * kWidth), a, c.stride, acc, low);
       }
     }
-    HWY_UNROLL(kRowsAtOnce)
+    HWY_UNROLL(kMaxRowsAtOnce)
     for (int r = 0; r < kRows; ++r) {
       const VF result = step_has_minimum(kGeometry.scale) ? hn::Add(acc[r], low[r]) : acc[r];
       hn::StoreU(result, DF(), out + kStepLanes * r + kWidth * part);
@@ -236,20 +238,20 @@ HWY_INLINE void tile_plain(const StepCall& c, const uint8_t* tile, const float* 
   constexpr size_t kStep = (T == DType::kF32 ? 4 : 2) * 4 * kStepLanes;
   for (int part = 0; part < kParts; ++part) {
     VF sum[kRows][4];
-    HWY_UNROLL(kRowsAtOnce)
+    HWY_UNROLL(kMaxRowsAtOnce)
     for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = sum[r][2] = sum[r][3] = hn::Zero(DF());
     const uint8_t* at = tile;
     for (int64_t k = 0; k < c.w->padded_k; k += 4, at += kStep) {
       VF w[4];
       load_plain<T>(at, part, w);
-      HWY_UNROLL(kRowsAtOnce)
+      HWY_UNROLL(kMaxRowsAtOnce)
       for (int r = 0; r < kRows; ++r) {
         HWY_UNROLL(4)
         for (int i = 0; i < 4; ++i)
           sum[r][i] = hn::MulAdd(w[i], hn::Set(DF(), in[r * c.stride + k + i]), sum[r][i]);
       }
     }
-    HWY_UNROLL(kRowsAtOnce)
+    HWY_UNROLL(kMaxRowsAtOnce)
     for (int r = 0; r < kRows; ++r) {
       const VF total = hn::Add(hn::Add(sum[r][0], sum[r][1]), hn::Add(sum[r][2], sum[r][3]));
       hn::StoreU(total, DF(), out + kStepLanes * r + kWidth * part);
@@ -288,16 +290,21 @@ HWY_NOINLINE void tile_rows(const StepCall& c, int64_t t, int row) {
   store_tile(c, t, row, kRows, results);
 }
 
+// Groups of kRows as long as there are as many left, from `row` on; the first row that is still to do.
+template <DType T, int kRows>
+HWY_INLINE int groups_of(const StepCall& c, int64_t t, int row) {
+  for (; row + kRows <= c.rows; row += kRows) tile_rows<T, kRows>(c, t, row);
+  return row;
+}
+
 // Later groups of rows find the tile in the L1 or L2 cache: memory is read once.
 template <DType T>
 void tiles_of(const StepCall& c, int64_t begin, int64_t end) {
   for (int64_t t = begin; t < end; ++t) {
-    int row = 0;
-    for (; row + kRowsAtOnce <= c.rows; row += kRowsAtOnce) tile_rows<T, kRowsAtOnce>(c, t, row);
-    const int left = c.rows - row;
-    if (left == 1) tile_rows<T, 1>(c, t, row);
-    if (left == 2) tile_rows<T, 2>(c, t, row);
-    if (left == 3) tile_rows<T, 3>(c, t, row);
+    int row = groups_of<T, rows_at_once<T>()>(c, t, 0);
+    row = groups_of<T, 4>(c, t, row);
+    row = groups_of<T, 3>(c, t, row);
+    groups_of<T, 1>(c, t, groups_of<T, 2>(c, t, row));
   }
 }
 
@@ -332,40 +339,6 @@ void tiles_all(const StepCall& call, int64_t begin, int64_t end) {
   }
 }
 
-void quantize_row(const float* x, int64_t k, const StepGeometry& geometry, StepActivation* out) {
-  const bool halves = geometry.scale == StepScale::kSuperHalf;
-  const hn::Rebind<int8_t, DI> d8;
-  for (int64_t i = 0; i < k / kStepBlock; ++i, x += kStepBlock, ++out) {
-    auto top = hn::Zero(DI());
-    HWY_UNROLL(8)
-    for (int e = 0; e < kStepBlock; e += kWidth) {
-      const VI bits = hn::BitCast(DI(), hn::LoadU(DF(), x + e));
-      top = hn::Max(top, hn::And(bits, hn::Set(DI(), 0x7fffffff)));
-    }
-    const auto top_bits = static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(DI(), top)));
-    const float largest = std::bit_cast<float>(top_bits);
-    if (top_bits >= 0x7f800000u || largest < kStepSmallest) {
-      *out = StepActivation{};
-      if (top_bits >= 0x7f800000u) out->d = out->sum = std::numeric_limits<float>::quiet_NaN();
-      continue;
-    }
-    const VF inverse = hn::Set(DF(), 127.0f / largest);
-    VI sums[2] = {hn::Zero(DI()), hn::Zero(DI())};
-    HWY_UNROLL(8)
-    for (int e = 0; e < kStepBlock; e += kWidth) {
-      const VI q = hn::NearestInt(hn::Mul(hn::LoadU(DF(), x + e), inverse));
-      hn::StoreU(hn::DemoteTo(d8, q), d8, out->q + e);
-      sums[e / 16] = hn::Add(sums[e / 16], q);
-    }
-    const int first = hn::GetLane(hn::SumOfLanes(DI(), sums[0]));
-    const int second = hn::GetLane(hn::SumOfLanes(DI(), sums[1]));
-    out->d = largest / 127.0f;
-    out->sum = out->d * static_cast<float>(first + second);
-    out->init[0] = -geometry.offset * (halves ? first : first + second);
-    out->init[1] = halves ? -geometry.offset * second : 0;
-  }
-}
-
 #endif  // ISTHMUS_SCALAR_PASS
 
 }  // namespace
@@ -377,15 +350,11 @@ ISTHMUS_AFTER_NAMESPACE();
 namespace isthmus::kernels {
 
 HWY_EXPORT(tiles_all);
-HWY_EXPORT(quantize_row);
 
 namespace step {
 
 void step_tiles(const StepCall& call, int64_t begin, int64_t end) {
   ISTHMUS_DISPATCH(tiles_all)(call, begin, end);
-}
-void quantize_activations(const float* x, int64_t k, const StepGeometry& geometry, StepActivation* out) {
-  ISTHMUS_DISPATCH(quantize_row)(x, k, geometry, out);
 }
 
 }  // namespace step
