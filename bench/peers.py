@@ -14,14 +14,13 @@ import datetime
 import json
 import os
 import pathlib
-import platform
-import re
 import statistics
 import subprocess
 import sys
 
 import llama_peer
 from digest import sha256_file
+from machine import machine
 from peer_arms import ARMS, Setting
 
 # Prompt tokens, tokens of the answer, streams, and the cases that are the reading ("prefill") or writing rate of such a run.
@@ -137,11 +136,6 @@ def shares(medians, calibrations):
             machine = statistics.median(c[limit] for c in calibrations) / REFERENCE[limit]
             out[f"{peer}_{case}"] = round(medians[case][peer] / reference / machine, 3)
     return out
-
-
-def machine():
-    cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    return {"cpu": cpu[1] if cpu else platform.processor(), "cores": os.cpu_count(), "system": platform.platform()}
 
 
 def table(result):

@@ -6,25 +6,12 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "kernels/bench_inputs.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
-#include "kernels/parallel.h"
 
 namespace isthmus::kernels {
 namespace {
-
-void set_threads([[maybe_unused]] int64_t count) {
-#ifndef ISTHMUS_COMPUTE_SERIAL
-  omp_set_num_threads(static_cast<int>(count));
-#endif
-}
-
-std::vector<bf16> ramp(int64_t count) {
-  std::vector<bf16> out(static_cast<size_t>(count));
-  for (size_t i = 0; i < out.size(); ++i)
-    out[i] = to_bf16(static_cast<float>(i * 40503u % 1024u) * 0x1p-9f - 1.0f);
-  return out;
-}
 
 void report_flops(benchmark::State& state, double flops) {
   state.counters["FLOP/s"] = benchmark::Counter(flops, benchmark::Counter::kIsIterationInvariantRate);
@@ -79,21 +66,15 @@ BENCHMARK(BM_GemmF32)->Args({1, 512, 576, 576})->Args({1, 512, 576, 1536})->UseR
 void BM_AttentionPrompt(benchmark::State& state) {
   set_threads(state.range(0));
   const int64_t context = state.range(1), n = state.range(2);
-  const int heads = 9, kv_heads = 3, dim = 64;
-  const int64_t pages = (context + n + kPageTokens - 1) / kPageTokens;
-  const size_t page_bytes = 2 * sizeof(bf16) * kv_heads * kPageTokens * dim;
-  std::vector<bf16> storage = ramp(pages * static_cast<int64_t>(page_bytes) / 2);
-  std::vector<int32_t> table;
-  for (int64_t p = 0; p < pages; ++p) table.push_back(static_cast<int32_t>(p));
-  const KvLayerView kv{
-      reinterpret_cast<std::byte*>(storage.data()), page_bytes, table.data(), kv_heads, dim, DType::kBF16};
-  const AttentionShape shape{heads, 0.125f, 0};
-  const std::vector<bf16> q = ramp(n * heads * dim);
+  constexpr int kHeads = BenchCache::kHeads, kDim = BenchCache::kDim;
+  BenchCache cache(1, 1, context + n);
+  const std::vector<bf16> q = ramp(n * kHeads * kDim);
   std::vector<bf16> out(q.size());
-  for (auto _ : state) attention_prompt(kv, shape, q.data(), context, n, out.data());
+  for (auto _ : state)
+    attention_prompt(cache.view(0, 0), BenchCache::kShape, q.data(), context, n, out.data());
   const double pairs =
       static_cast<double>(n) * (static_cast<double>(context) + static_cast<double>(n + 1) / 2);
-  report_flops(state, 4.0 * dim * heads * pairs);
+  report_flops(state, 4.0 * kDim * kHeads * pairs);
 }
 BENCHMARK(BM_AttentionPrompt)
     ->ArgsProduct({{1, 2}, {0, 1024, 4096, 8192}, {512}})
@@ -128,13 +109,9 @@ void BM_Rope(benchmark::State& state) {
 BENCHMARK(BM_Rope)->UseRealTime();
 
 void BM_KvAppend(benchmark::State& state) {
-  const int kv_heads = 3, dim = 64;
-  const size_t page_bytes = 2 * sizeof(bf16) * kv_heads * kPageTokens * dim;
-  std::vector<std::byte> storage(page_bytes * 8);
-  const int32_t table[8] = {0, 1, 2, 3, 4, 5, 6, 7};
-  const KvLayerView kv{storage.data(), page_bytes, table, kv_heads, dim, DType::kBF16};
-  const std::vector<float> k(kRows * kv_heads * dim, 0.5f);
-  for (auto _ : state) kv_append(kv, 0, kRows, k.data(), k.data());
+  BenchCache cache(1, 1, kRows);
+  const std::vector<float> k(kRows * BenchCache::kKvHeads * BenchCache::kDim, 0.5f);
+  for (auto _ : state) kv_append(cache.view(0, 0), 0, kRows, k.data(), k.data());
 }
 BENCHMARK(BM_KvAppend)->UseRealTime();
 

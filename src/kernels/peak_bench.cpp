@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the machine gives: the active rung's multipliers when nothing comes from memory (twelve chains of the
+// two dot primitives and of the fused multiply-add), and a plain read of memory; all cores. The roofs of the
+// roofline picture.
+#ifndef ISTHMUS_COMPUTE_SERIAL
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/bench_inputs.h"
+#include "kernels/simd.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/peak_bench.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/dot4-inl.h"
+
+ISTHMUS_BEFORE_NAMESPACE();
+namespace isthmus::kernels {
+namespace HWY_NAMESPACE {
+namespace {
+
+// Each returns the operations of one call, a multiply and an add counted as two.
+#if ISTHMUS_SCALAR_PASS
+
+int64_t run_f32(int64_t) {
+  return 0;
+}
+int64_t run_bf16(int64_t) {
+  return 0;
+}
+int64_t run_int8(int64_t) {
+  return 0;
+}
+
+#else
+
+using DF = hn::CappedTag<float, 16>;
+using DI = hn::RebindToSigned<DF>;
+using DU = hn::RebindToUnsigned<DF>;
+constexpr int kChains = 12;
+constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(DF()));
+
+template <class D, class Step>
+HWY_INLINE void run_chains(D d, int64_t rounds, const Step& step) {
+  hn::Vec<D> chain[kChains];
+  HWY_UNROLL(kChains)
+  for (int i = 0; i < kChains; ++i) {
+    int start = i;
+    benchmark::DoNotOptimize(start);  // else the compiler sees twelve equal chains and keeps one
+    chain[i] = hn::Set(d, static_cast<hn::TFromD<D> >(start));
+  }
+  for (int64_t r = 0; r < rounds; ++r) {
+    HWY_UNROLL(kChains)
+    for (int i = 0; i < kChains; ++i) chain[i] = step(chain[i]);
+    benchmark::ClobberMemory();
+  }
+  auto sum = chain[0];
+  HWY_UNROLL(kChains)
+  for (int i = 1; i < kChains; ++i) sum = hn::Add(sum, chain[i]);
+  benchmark::DoNotOptimize(hn::GetLane(sum));
+}
+
+int64_t run_f32(int64_t rounds) {
+  const auto x = hn::Set(DF(), 0.5f);
+  run_chains(DF(), rounds, [&](auto sum) HWY_ATTR { return hn::MulAdd(x, x, sum); });
+  return rounds * kChains * kLanes * 2;
+}
+int64_t run_bf16(int64_t rounds) {
+  const auto x = hn::Set(DU(), 0x3f003f00u);
+  run_chains(DF(), rounds, [&](auto sum) HWY_ATTR { return dot2_bf16(DF(), x, x, sum); });
+  return rounds * kChains * kLanes * 4;
+}
+int64_t run_int8(int64_t rounds) {
+  const auto x = hn::Set(DI(), 0x01010101);
+  run_chains(DI(), rounds, [&](auto sum) HWY_ATTR { return dot4_u8s8<true>(x, x, sum); });
+  return rounds * kChains * kLanes * 8;
+}
+
+#endif
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace isthmus::kernels
+ISTHMUS_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace isthmus::kernels {
+namespace {
+
+HWY_EXPORT(run_f32);
+HWY_EXPORT(run_bf16);
+HWY_EXPORT(run_int8);
+
+template <class Run>
+void peak(benchmark::State& state, const Run& run) {
+  use_all_cores();
+  constexpr int64_t kRounds = 1 << 18;
+  std::vector<int64_t> operations(static_cast<size_t>(thread_count()));
+  for (auto _ : state) {
+    parallel_rows(thread_count(), 1, 0, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) operations[static_cast<size_t>(t)] = run(kRounds);
+    });
+  }
+  double all = 0;
+  for (const int64_t n : operations) all += static_cast<double>(n);
+  state.counters["FLOP/s"] = benchmark::Counter(all, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void peak_f32(benchmark::State& state) {
+  peak(state, [](int64_t n) { return ISTHMUS_DISPATCH(run_f32)(n); });
+}
+void peak_bf16(benchmark::State& state) {
+  peak(state, [](int64_t n) { return ISTHMUS_DISPATCH(run_bf16)(n); });
+}
+void peak_int8(benchmark::State& state) {
+  peak(state, [](int64_t n) { return ISTHMUS_DISPATCH(run_int8)(n); });
+}
+void read_memory(benchmark::State& state) {
+  use_all_cores();
+  const std::vector<uint64_t> data(kColdBytes / 8, 1);
+  for (auto _ : state) benchmark::DoNotOptimize(read_all(data));
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * data.size() * 8));
+}
+BENCHMARK(read_memory)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(peak_f32)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(peak_bf16)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(peak_int8)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace isthmus::kernels
+#endif  // HWY_ONCE
+#endif  // ISTHMUS_COMPUTE_SERIAL
