@@ -12,14 +12,18 @@
 
 #include "base/dtype.h"
 #include "base/float16.h"
+#include "base/huge_pages.h"
+#include "base/status.h"
 #include "kernels/attention.h"
 #include "kernels/parallel.h"
 #include "kernels/step_linear.h"
 
 namespace isthmus::kernels {
 
-// More than the cores keep to themselves, so that it comes from memory.
-inline constexpr size_t kColdBytes = size_t{192} << 20;
+// What a decode step reads again and again: about the weights of SmolLM2. More than the cores keep to
+// themselves; where it comes from is then the machine's affair, the same for a kernel and for the read that
+// it is compared with.
+inline constexpr size_t kStepBytes = size_t{96} << 20;
 
 struct BenchShape {
   int64_t n, k;
@@ -80,23 +84,30 @@ inline std::vector<StepMatrix> step_matrices(DType t, const std::vector<BenchSha
   return out;
 }
 
-// A read of all of `data` by all threads.
-inline uint64_t read_all(const std::vector<uint64_t>& data) {
-  std::vector<uint64_t> sums(static_cast<size_t>(thread_count()) * 8);
-  parallel_rows(thread_count(), 1, 0, [&](int64_t begin, int64_t end) {
-    const size_t per = data.size() / static_cast<size_t>(thread_count());
-    uint64_t sum[8] = {};
-    const uint64_t* p = data.data() + static_cast<size_t>(begin) * per;
-    for (size_t i = 0; i < static_cast<size_t>(end - begin) * per; i += 8) {
-      for (size_t j = 0; j < 8; ++j) sum[j] += p[i + j];
-    }
-    sums[static_cast<size_t>(begin) * 8] =
-        sum[0] + sum[1] + sum[2] + sum[3] + sum[4] + sum[5] + sum[6] + sum[7];
-  });
-  uint64_t total = 0;
-  for (const uint64_t s : sums) total += s;
-  return total;
-}
+// Memory as weights lie in, and a read of all of it by all threads.
+class ReadBuffer {
+ public:
+  ReadBuffer() {
+    ISTHMUS_CHECK(buffer_.try_resize(kStepBytes));
+    std::memset(buffer_.data(), 1, kStepBytes);
+  }
+  uint64_t read() const {
+    std::vector<uint64_t> sums(static_cast<size_t>(thread_count()) * 8);
+    parallel_rows(thread_count(), 1, 0, [&](int64_t begin, int64_t end) {
+      const size_t per = kStepBytes / 8 / static_cast<size_t>(thread_count());
+      const auto* p = reinterpret_cast<const uint64_t*>(buffer_.data()) + static_cast<size_t>(begin) * per;
+      uint64_t sum = 0;
+      for (size_t i = 0; i < static_cast<size_t>(end - begin) * per; i += 8) sum += p[i];  // one of each line
+      sums[static_cast<size_t>(begin) * 8] = sum;
+    });
+    uint64_t total = 0;
+    for (const uint64_t s : sums) total += s;
+    return total;
+  }
+
+ private:
+  HugeBuffer buffer_;
+};
 
 // Caches of `rows` sequences of `context` tokens in `layers` layers: 3 KV heads of 64, bf16.
 class BenchCache {

@@ -49,8 +49,8 @@ Work make_arithmetic() {
 }
 
 Work make_read() {
-  auto data = std::make_shared<std::vector<uint64_t>>(kColdBytes / 8, 1);
-  return [data] { benchmark::DoNotOptimize(read_all(*data)); };
+  auto data = std::make_shared<ReadBuffer>();
+  return [data] { benchmark::DoNotOptimize(data->read()); };
 }
 
 void measure(benchmark::State& state, const Make& make_calibration, const Make& make_kernel) {
@@ -107,12 +107,12 @@ Work make_attention_prompt(int64_t context) {
       [=] { attention_prompt(cache->view(0, 0), BenchCache::kShape, q->data(), context, 512, out->data()); };
 }
 
-int cold_layers(DType t, const std::vector<BenchShape>& shapes) {
-  return static_cast<int>(kColdBytes / 2 / file_bytes(t, shapes)) + 1;
+int step_layers(DType t, const std::vector<BenchShape>& shapes) {
+  return static_cast<int>(kStepBytes / file_bytes(t, shapes)) + 1;
 }
 
 Work make_step(DType t, const std::vector<BenchShape>& shapes, int rows) {
-  auto matrices = std::make_shared<std::vector<StepMatrix>>(step_matrices(t, shapes, cold_layers(t, shapes)));
+  auto matrices = std::make_shared<std::vector<StepMatrix>>(step_matrices(t, shapes, step_layers(t, shapes)));
   auto in = std::make_shared<std::vector<float>>(16 * 1536, 0.5f);
   auto out = std::make_shared<std::vector<float>>(16 * 49152);
   return [=] {
@@ -178,7 +178,7 @@ void add_prompt_kernels(std::vector<Kernel>* out) {
 }
 
 void add_step(DType t, const std::vector<BenchShape>& shapes, std::vector<Kernel>* out) {
-  const double layers = cold_layers(t, shapes);
+  const double layers = step_layers(t, shapes);
   for (const int rows : {1, 4, 16}) {
     double operations = 0, bytes = static_cast<double>(file_bytes(t, shapes));
     for (const auto& [n, k] : shapes) {

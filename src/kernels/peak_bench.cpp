@@ -120,9 +120,9 @@ void peak_int8(benchmark::State& state) {
 }
 void read_memory(benchmark::State& state) {
   use_all_cores();
-  const std::vector<uint64_t> data(kColdBytes / 8, 1);
-  for (auto _ : state) benchmark::DoNotOptimize(read_all(data));
-  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * data.size() * 8));
+  const ReadBuffer data;
+  for (auto _ : state) benchmark::DoNotOptimize(data.read());
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations()) * static_cast<int64_t>(kStepBytes));
 }
 BENCHMARK(read_memory)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(peak_f32)->UseRealTime()->Unit(benchmark::kMillisecond);

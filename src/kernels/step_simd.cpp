@@ -42,6 +42,16 @@ constexpr int rows_at_once() {
   return step_geometry(T).code_bits != 0 && HWY_TARGET != HWY_AVX2 ? kMaxRowsAtOnce : 4;
 }
 
+// Asks for what lies a page further on in the stream of tiles; harmless past its end. The hardware's
+// prefetchers alone left a fifth to a half of the speed unused where weights come from a far cache (Intel):
+// they stop at each page.
+constexpr size_t kAhead = 4096;
+template <size_t kBytes>
+HWY_INLINE void prefetch_ahead(const uint8_t* at) {
+  HWY_UNROLL(8)
+  for (size_t i = 0; i < kBytes; i += kStepCell) __builtin_prefetch(at + kAhead + i);
+}
+
 using D8 = hn::Repartition<uint8_t, DI>;
 HWY_INLINE VI load_cell(const uint8_t* p) {
   return hn::BitCast(DI(), hn::LoadU(D8(), p));
@@ -198,6 +208,7 @@ HWY_INLINE void tile_quantized(const StepCall& c, const uint8_t* tile, const Ste
       const uint8_t* section = at;
       at += kGeometry.super_bytes;
       for (int b = 0; b < kGeometry.super_blocks; ++b, at += kGeometry.block_bytes, ++a) {
+        if (part == 0) prefetch_ahead<kGeometry.block_bytes>(at);
         VI code[8];
         unpack_codes<T>(at + 4 * kWidth * part, code);
         accumulate_block<T, kRows>(code, load_scale<T>(section, b, part * kWidth), a, c.stride, acc, low);
@@ -242,6 +253,7 @@ HWY_INLINE void tile_plain(const StepCall& c, const uint8_t* tile, const float* 
     for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = sum[r][2] = sum[r][3] = hn::Zero(DF());
     const uint8_t* at = tile;
     for (int64_t k = 0; k < c.w->padded_k; k += 4, at += kStep) {
+      if (part == 0) prefetch_ahead<kStep>(at);
       VF w[4];
       load_plain<T>(at, part, w);
       HWY_UNROLL(kMaxRowsAtOnce)
