@@ -117,20 +117,22 @@ class BenchCache {
 
   BenchCache(int64_t layers, int64_t rows, int64_t context)
       : layers_(layers), rows_(rows), pages_((context + kPageTokens - 1) / kPageTokens) {
-    storage_ = ramp(layers * rows * pages_ * static_cast<int64_t>(kPageBytes / sizeof(bf16)));
+    const std::vector<bf16> values =
+        ramp(layers * rows * pages_ * static_cast<int64_t>(kPageBytes / sizeof(bf16)));
+    ISTHMUS_CHECK(storage_.try_resize(values.size() * sizeof(bf16)));
+    std::memcpy(storage_.data(), values.data(), storage_.size());
     for (int64_t p = 0; p < pages_; ++p) table_.push_back(static_cast<int32_t>(p));
   }
   int64_t layers() const { return layers_; }
   KvLayerView view(int64_t layer, int64_t row) {
-    std::byte* base = reinterpret_cast<std::byte*>(storage_.data()) +
-                      static_cast<size_t>((layer * rows_ + row) * pages_) * kPageBytes;
+    std::byte* base = storage_.data() + static_cast<size_t>((layer * rows_ + row) * pages_) * kPageBytes;
     return {base, kPageBytes, table_.data(), kKvHeads, kDim, DType::kBF16};
   }
 
  private:
   static constexpr size_t kPageBytes = 2 * sizeof(bf16) * kKvHeads * kPageTokens * kDim;
   int64_t layers_, rows_, pages_;
-  std::vector<bf16> storage_;
+  HugeBuffer storage_;  // as the engine's
   std::vector<int32_t> table_;
 };
 
