@@ -19,8 +19,8 @@ import matplotlib.pyplot as plt  # noqa: E402
 SHOWN = {
     "gemm_bf16": ("prompt GEMM, bf16", "tab:blue", (-8, -14)),
     "gemm_int8": ("prompt GEMM, int8", "tab:cyan", (-8, 8)),
-    "attention_prompt_1024": ("prompt attention at 1,024", "tab:green", (-60, -16)),
-    "attention_prompt_7168": ("prompt attention at 7,168", "tab:green", (-30, -28)),
+    "attention_prompt_1024": ("prompt attention at 1,024", "tab:green", (-100, -18)),
+    "attention_prompt_7168": ("at 7,168", "tab:green", (4, -12)),
     "step_linear_q4_0_1": ("step product, 1 row", "tab:orange", (8, -4)),
     "step_linear_q4_0_4": ("4 rows", "tab:orange", (8, -4)),
     "step_linear_q4_0_16": ("16 rows", "tab:orange", (8, -4)),
@@ -39,7 +39,7 @@ def load(path):
 def draw(rows, out):
     bytes_per_second = rows["read_memory"]["bytes_per_second"]
     figure, axes = plt.subplots(figsize=(8, 5))
-    least, most = 1, 1000
+    least, most = 1, 4000
     for name, label, _ in ROOFS:
         roof = rows[name]["FLOP/s"]
         ridge = roof / bytes_per_second
@@ -47,7 +47,7 @@ def draw(rows, out):
         axes.annotate(f"{label} {roof / 1e12:.2f} T/s", (most, roof), xytext=(-4, 3), textcoords="offset points", ha="right", fontsize=8)
     top = max(rows[name]["FLOP/s"] for name, _, _ in ROOFS) / bytes_per_second
     axes.plot([least, top], [least * bytes_per_second, top * bytes_per_second], color="black", linewidth=1)
-    axes.annotate(f"memory {bytes_per_second / 1e9:.0f} GB/s", (least * 1.1, least * 1.2 * bytes_per_second), rotation=38, fontsize=8,
+    axes.annotate(f"memory {bytes_per_second / 1e9:.0f} GB/s", (least * 1.1, least * 1.2 * bytes_per_second), rotation=37, fontsize=8,
                   va="bottom")
     for name, (label, color, at) in SHOWN.items():
         x, y = rows[f"kernel/{name}"]["FLOP/byte"], rows[f"kernel/{name}"]["FLOP/s"]

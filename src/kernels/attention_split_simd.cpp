@@ -42,6 +42,15 @@ constexpr int kMaxHeads = 4;                  // that share a row
 constexpr int kMaxDim = 512;
 constexpr int kChunk = 32;
 
+// A tile's K rows as key_scores reads them.
+struct KeyRows {
+  const bf16* first;
+  int64_t stride;  // from row to row
+  int chunks;
+  int64_t values;  // from a K row to the V row of the same token
+  HWY_INLINE KeyRows from(int64_t row) const { return {first + row * stride, stride, chunks, values}; }
+};
+
 struct Work {
   alignas(64) float q[kMaxHeads][kMaxDim];  // per chunk: 16 even values, 16 odd values
   alignas(
@@ -68,19 +77,22 @@ struct Eights {  // each register: the 8 partial sums of one key (AVX-512: of tw
   HWY_INLINE Eights() {}  // written out: GCC gives an implicit one no target attributes
 };
 
+// Of the first row. Both passes keep memory busy: this one asks for V, row by row (in one go they hold up the
+// K rows); the pass over V asks for the next split's K.
 template <int kHeads>
-HWY_INLINE void sixteen_sums(const Work& work, const bf16* row, int chunks, VF (&sum)[kHeads][kParts]) {
+HWY_INLINE void sixteen_sums(const Work& work, const KeyRows& keys, VF (&sum)[kHeads][kParts]) {
+  prefetch(keys.first + keys.values, keys.stride * 2);
   HWY_UNROLL(4)
   for (int h = 0; h < kHeads; ++h) {
     HWY_UNROLL(4)
     for (int p = 0; p < kParts; ++p) sum[h][p] = hn::Zero(DF());
   }
   HWY_UNROLL(2)
-  for (int c = 0; c < chunks; ++c) {
+  for (int c = 0; c < keys.chunks; ++c) {
     HWY_UNROLL(4)
     for (int p = 0; p < kParts; ++p) {
       VF even, odd;
-      load_pairs(row + kChunk * c, p, even, odd);
+      load_pairs(keys.first + kChunk * c, p, even, odd);
       HWY_UNROLL(4)
       for (int h = 0; h < kHeads; ++h) {
         const float* q = work.q[h] + kChunk * c + kWidth * p;
@@ -92,15 +104,14 @@ HWY_INLINE void sixteen_sums(const Work& work, const bf16* row, int chunks, VF (
 }
 
 template <int kHeads>
-HWY_INLINE Eights<kHeads> eight_sums(const Work& work, const bf16* keys, int64_t stride, int chunks) {
+HWY_INLINE Eights<kHeads> eight_sums(const Work& work, const KeyRows& keys) {
   Eights<kHeads> out;
   VF a[kHeads][kParts];
-  sixteen_sums<kHeads>(work, keys, chunks, a);
+  sixteen_sums<kHeads>(work, keys, a);
 #if HWY_TARGET == HWY_AVX3
   VF b[kHeads][kParts];
-  sixteen_sums<kHeads>(work, keys + 8 * stride, chunks, b);
+  sixteen_sums<kHeads>(work, keys.from(8), b);
 #endif
-  (void)stride;
   HWY_UNROLL(4)
   for (int h = 0; h < kHeads; ++h) {
 #if HWY_TARGET == HWY_AVX3
@@ -130,17 +141,17 @@ HWY_INLINE VF add_neighbours(VF x, VF y) {
 
 // Four keys from `keys` (AVX-512: and four from 8 later), in blocks whose sums are still to be added.
 template <int kHeads>
-HWY_INLINE Eights<kHeads> four_keys(const Work& work, const bf16* keys, int64_t stride, int chunks) {
-  const Eights<kHeads> a = eight_sums<kHeads>(work, keys, stride, chunks);
-  const Eights<kHeads> c = eight_sums<kHeads>(work, keys + 2 * stride, stride, chunks);
+HWY_INLINE Eights<kHeads> four_keys(const Work& work, const KeyRows& keys) {
+  const Eights<kHeads> a = eight_sums<kHeads>(work, keys);
+  const Eights<kHeads> c = eight_sums<kHeads>(work, keys.from(2));
   Eights<kHeads> even, out;
   HWY_UNROLL(4)
   for (int h = 0; h < kHeads; ++h) {
     HWY_UNROLL(2)
     for (int i = 0; i < kHalves; ++i) even.v[h][i] = add_pairs(a.v[h][i], c.v[h][i]);
   }
-  const Eights<kHeads> b = eight_sums<kHeads>(work, keys + stride, stride, chunks);
-  const Eights<kHeads> d = eight_sums<kHeads>(work, keys + 3 * stride, stride, chunks);
+  const Eights<kHeads> b = eight_sums<kHeads>(work, keys.from(1));
+  const Eights<kHeads> d = eight_sums<kHeads>(work, keys.from(3));
   HWY_UNROLL(4)
   for (int h = 0; h < kHeads; ++h) {
     HWY_UNROLL(2)
@@ -152,11 +163,10 @@ HWY_INLINE Eights<kHeads> four_keys(const Work& work, const bf16* keys, int64_t 
 
 // Scores of kWidth consecutive keys, one a lane, not yet scaled.
 template <int kHeads>
-HWY_INLINE void key_scores(const Work& work, const bf16* keys, int64_t stride, int chunks,
-                           VF (&score)[kHeads]) {
-  const Eights<kHeads> x = four_keys<kHeads>(work, keys, stride, chunks);
+HWY_INLINE void key_scores(const Work& work, const KeyRows& keys, VF (&score)[kHeads]) {
+  const Eights<kHeads> x = four_keys<kHeads>(work, keys);
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
-  const Eights<kHeads> y = four_keys<kHeads>(work, keys + 4 * stride, stride, chunks);
+  const Eights<kHeads> y = four_keys<kHeads>(work, keys.from(4));
 #endif
   HWY_UNROLL(4)
   for (int h = 0; h < kHeads; ++h) {
@@ -179,16 +189,16 @@ template <int kHeads, int kChunks>
 HWY_INLINE void score_split(const AttentionSplit& s, Work& work) {
   const int64_t dim = s.kv->head_dim;
   const int chunks = kChunks != 0 ? kChunks : static_cast<int>(dim / kChunk);
+  const int64_t values = kPageTokens * dim * s.kv->kv_heads;
   const int64_t start = s.begin / kSplitTokens * kSplitTokens;
   const VF scale = hn::Set(DF(), s.scale), nothing = hn::Set(DF(), -std::numeric_limits<float>::infinity());
   const VF first = hn::Set(DF(), static_cast<float>(s.begin - start)),
            last = hn::Set(DF(), static_cast<float>(s.end - start));
   for (int64_t t = s.begin / kWidth * kWidth; t < s.end; t += kWidth) {
-    const bf16* keys = k_rows<bf16>(*s.kv, t / kPageTokens, s.kv_head) + t % kPageTokens * dim;
-    // Both passes keep memory busy: this one asks for V, the pass over V asks for the next split's K.
-    prefetch(v_rows<bf16>(*s.kv, t / kPageTokens, s.kv_head) + t % kPageTokens * dim, kWidth * dim * 2);
+    const KeyRows keys{k_rows<bf16>(*s.kv, t / kPageTokens, s.kv_head) + t % kPageTokens * dim, dim, chunks,
+                       values};
     VF score[kHeads];
-    key_scores<kHeads>(work, keys, dim, chunks, score);
+    key_scores<kHeads>(work, keys, score);
     const VF at = hn::Iota(DF(), static_cast<float>(t - start));
     const auto seen = hn::And(hn::Ge(at, first), hn::Lt(at, last));
     HWY_UNROLL(4)
