@@ -5,9 +5,9 @@
     scripts/instruction-counts              builds the programs and runs this
     scripts/instruction-counts --record     takes today's counts as the new baseline
 
-Every benchmark of the programs in PROGRAMS runs alone, in a process of its own, with the number of iterations that it was
-registered with. Counts do not depend on load, cores, folder or environment, but on the compiler: those of another one cannot be
-compared, which CI takes as a failure. tools/test_instructions.py holds rows to accept and to reject.
+Every benchmark runs alone, in a process of its own, with the number of iterations that it was
+registered with. Counts do not depend on load, cores, folder or environment, but on the compiler, the C library and whether the CPU
+has AVX2: those of others cannot be compared, which CI takes as a failure. tools/test_instructions.py holds rows to accept and to reject.
 """
 import argparse
 import concurrent.futures
@@ -22,7 +22,6 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BASELINE = ROOT / "bench/baselines/instructions.json"
-PROGRAMS = ("decode_bench", "front_bench", "net_bench", "store_bench", "tensor_bench", "text_bench")
 TOLERANCE_PERCENT = 3
 RECORD = "scripts/instruction-counts --record"
 LIMIT_S = 120  # of one benchmark; the longest takes a tenth of it
@@ -62,7 +61,7 @@ def judge(count, recorded):
 
 def incomparable(here, recorded):
     """A sentence when counts of `here` say nothing beside the recorded ones, else None."""
-    for key in ("compiler", "architecture"):
+    for key in ("compiler", "library", "architecture"):
         if here[key] != recorded.get(key):
             return f"counts cannot be compared: {key} is {here[key]}, the baseline was recorded with {recorded.get(key)}"
     return None
@@ -88,11 +87,12 @@ def total(profile):
 
 
 def toolchain(build):
-    """What counts depend on: CMake's compiler, and the machine's instruction set."""
+    """What counts depend on: CMake's compiler, the C library, and the instruction set that valgrind passes on."""
     files = sorted(build.glob("CMakeFiles/*/CMakeCXXCompiler.cmake"), key=lambda p: p.stat().st_mtime)
     settings = dict(re.findall(r'^set\((\w+) "([^"]*)"\)$', files[-1].read_text(), re.MULTILINE))
     compiler = f"{settings['CMAKE_CXX_COMPILER_ID']} {settings['CMAKE_CXX_COMPILER_VERSION']}"
-    return {"compiler": compiler, "architecture": platform.machine()}
+    avx2 = " avx2" if re.search(r"^flags.*\bavx2\b", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE) else ""
+    return {"compiler": compiler, "library": " ".join(platform.libc_ver()), "architecture": platform.machine() + avx2}
 
 
 # As little as programs need, the same for everybody. One OpenMP thread: others would wait by spinning.
@@ -104,10 +104,10 @@ def run(build, command):
     return subprocess.run(command, cwd=build, env=ENVIRONMENT, capture_output=True, text=True, timeout=LIMIT_S)
 
 
-def list_benchmarks(build):
+def list_benchmarks(build, programs):
     """[(name, program, name in the program)] of all programs."""
     found = []
-    for program in PROGRAMS:
+    for program in programs:
         done = run(build, [f"./{program}", "--benchmark_list_tests"])
         done.check_returncode()
         found += [(name, program, own) for name, own in listed(program, done.stdout.splitlines()).items()]
@@ -127,11 +127,11 @@ def count(build, program, own_name):
         return total(profile.read_text())
 
 
-def count_all(build, jobs):
+def count_all(build, programs, jobs):
     """{name: instructions} and {name: why there is none}."""
     counts, broken = {}, {}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        waiting = {pool.submit(count, build, *of): name for name, *of in list_benchmarks(build)}
+        waiting = {pool.submit(count, build, *of): name for name, *of in list_benchmarks(build, programs)}
         for done in concurrent.futures.as_completed(waiting):
             name = waiting[done]
             try:
@@ -164,7 +164,7 @@ def check(counts, broken, recorded):
     """Prints a line for each benchmark, and the tally."""
     results = [(name, broken.get(name, sentence)) for name, sentence in compare(counts | dict.fromkeys(broken, 0), recorded)]
     for name, sentence in results:
-        print(f"{name}: {sentence}" if sentence else f"{name}: {counts[name]:,} ({counts[name] / recorded[name] - 1:+.2%})")
+        print(f"FAILED {name}: {sentence}" if sentence else f"{name}: {counts[name]:,} ({counts[name] / recorded[name] - 1:+.2%})")
     failed = sum(1 for _, sentence in results if sentence)
     return finish(len(results) - failed, failed)
 
@@ -172,6 +172,7 @@ def check(counts, broken, recorded):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="folder of the built programs")
+    parser.add_argument("--programs", nargs="+", required=True, help="their names in that folder")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="benchmarks at once")
     parser.add_argument("--record", action="store_true", help="write the baseline instead of comparing with it")
     options = parser.parse_args()
@@ -181,7 +182,7 @@ def main():
     if why and os.environ.get("CI") == "true":
         print(f"{why}: {RECORD} there, or use that compiler here")
         return finish(0, 1)
-    counts, broken = count_all(options.build, options.jobs)
+    counts, broken = count_all(options.build, options.programs, options.jobs)
     if options.record:
         return record(here, counts, broken)
     if not why:

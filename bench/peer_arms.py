@@ -3,16 +3,14 @@
 import dataclasses
 import json
 import pathlib
-import random
 import subprocess
 import sys
 import typing
-import urllib.request
 
 import llama_peer
 import vllm_peer
+from serve_process import VOCABULARY, ServeProcess, prompt
 
-VOCABULARY = 49152
 CONTEXT = 8192
 
 
@@ -35,11 +33,6 @@ class Arm:
     cases: tuple = None
 
 
-def prompt(tokens):
-    draw = random.SystemRandom()
-    return [draw.randrange(VOCABULARY // 16, VOCABULARY - VOCABULARY // 16) for _ in range(tokens)]
-
-
 def expect(what, got, wanted):
     if got != wanted:
         sys.exit(f"peers: {what}: expected {wanted}, got {got}")
@@ -52,22 +45,15 @@ class Ours:
         self._binary = setting.binary
         self.options = {"threads": setting.threads, "over": "HTTP", "serve": list(serve_options)}
         self.version = subprocess.run([self._binary, "--version"], capture_output=True, text=True, check=True).stdout.strip()
-        self._serve = subprocess.Popen([self._binary, "serve", "--model", setting.model, "--port", "0", "--threads", str(setting.threads),
-                                        "--log", "warn", *serve_options], stdout=subprocess.PIPE, text=True)
-        self._url = f"http://127.0.0.1:{json.loads(self._serve.stdout.readline())['port']}"
+        self._serve = ServeProcess(setting.binary, setting.model, setting.threads, *serve_options)
 
     def first_choices(self, prompts, _text):
         """The text of the likeliest next token of each prompt."""
-        out = []
-        for ids in prompts:
-            body = json.dumps({"prompt": ids, "max_tokens": 1, "temperature": 0, "ignore_eos": True}).encode()
-            with urllib.request.urlopen(urllib.request.Request(f"{self._url}/v1/completions", body)) as reply:
-                out.append(json.load(reply)["choices"][0]["text"])
-        return out
+        return [self._serve.complete(ids, 1) for ids in prompts]
 
     def measure(self, tokens, answer, streams):
         args = ["--prompt-tokens", tokens, "--max-tokens", answer, "--streams", streams, "--repeat", 1, "--vocabulary", VOCABULARY]
-        done = subprocess.run([self._binary, "bench", "--url", self._url, "--json", *map(str, args)], capture_output=True, text=True)
+        done = subprocess.run([self._binary, "bench", "--url", self._serve.url, "--json", *map(str, args)], capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"peers: isthmus bench: {done.stderr}")
         case = json.loads(done.stdout)["cases"][0]
@@ -77,8 +63,7 @@ class Ours:
         return {"prefill": case["prefill_tok_s"], "decode": case["total_decode_tok_s"]}
 
     def close(self):
-        self._serve.terminate()
-        self._serve.wait(60)
+        self._serve.close()
 
 
 class Llama:

@@ -5,20 +5,21 @@
     scripts/profile       # bench/results/profile.json, and the table
 """
 import argparse
+import collections
 import concurrent.futures
 import datetime
 import json
 import pathlib
-import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
-import urllib.request
+import time
 
 from machine import machine
+from serve_process import ServeProcess, prompt
 
-VOCABULARY = 49152
 # Symbols and objects by what they work for; the first that matches counts. oneDNN compiles its matrix products at run time, so
 # those have no symbol.
 GROUPS = [
@@ -40,68 +41,58 @@ def group_of(symbol_and_object):
 
 
 def parse_report(text):
-    """Lines of `perf report`, "12.34%;[.] symbol;object;...", to (share, "[.] symbol object")."""
+    """Lines of `perf report`, "123;[.] symbol;object;...", to (samples, "[.] symbol object")."""
     rows = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(";")]
-        if len(cells) >= 3 and re.fullmatch(r"[\d.]+%?", cells[0]):
-            rows.append((float(cells[0].rstrip("%")) / 100, f"{cells[1]} {cells[2]}"))
+        if len(cells) >= 3 and cells[0].isdigit():
+            rows.append((int(cells[0]), f"{cells[1]} {cells[2]}"))
     return rows
 
 
-class Serve:
-    def __init__(self, binary, model, threads, *options):
-        self.process = subprocess.Popen([binary, "serve", "--model", model, "--port", "0", "--threads", str(threads), "--log", "warn", *options],
-                                        stdout=subprocess.PIPE, text=True)
-        self._url = f"http://127.0.0.1:{json.loads(self.process.stdout.readline())['port']}"
-
-    def ask(self, prompt, answer_tokens):
-        body = {"prompt": prompt, "max_tokens": answer_tokens, "temperature": 0, "ignore_eos": True}
-        with urllib.request.urlopen(urllib.request.Request(f"{self._url}/v1/completions", json.dumps(body).encode())) as reply:
-            return json.load(reply)["usage"]
-
-    def ask_all(self, prompts, answer_tokens):
-        with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
-            list(pool.map(lambda prompt: self.ask(prompt, answer_tokens), prompts))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(60)
-
-
-def draw(tokens):
-    return [random.randrange(VOCABULARY // 16, VOCABULARY - VOCABULARY // 16) for _ in range(tokens)]
+def ask_all(serve, prompts, answer_tokens):
+    with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
+        list(pool.map(lambda ids: serve.complete(ids, answer_tokens), prompts))
 
 
 # Name, options of serve, what runs before the samples are taken, what runs while they are.
 def phases():
-    long = draw(7680)
-    streams = [draw(32) for _ in range(4)]
+    def warm_up(serve):
+        serve.complete(prompt(64), 2)
+
+    def reads(tokens, times):
+        return lambda serve: [serve.complete(prompt(tokens), 1) for _ in range(times)]
+
+    long, streams = prompt(7680), [prompt(32) for _ in range(4)]
     return [
-        ("prefill_1024", (), lambda s: s.ask(draw(64), 2), lambda s: [s.ask(draw(1024), 1) for _ in range(6)]),
-        ("prefill_4096", (), lambda s: s.ask(draw(64), 2), lambda s: [s.ask(draw(4096), 1) for _ in range(2)]),
-        ("prefill_7680", (), lambda s: s.ask(draw(64), 2), lambda s: s.ask(draw(7680), 1)),
-        ("prefill_4096_int8", ("--prefill-weights", "int8"), lambda s: s.ask(draw(64), 2), lambda s: [s.ask(draw(4096), 1) for _ in range(2)]),
-        ("decode_short", (), lambda s: s.ask(draw(32), 2), lambda s: s.ask(draw(32), 1500)),
-        ("decode_7680", (), lambda s: s.ask(long, 2), lambda s: s.ask(long, 400)),
-        ("streams4", (), lambda s: s.ask(draw(32), 2), lambda s: s.ask_all(streams, 600)),
+        ("prefill_1024", (), warm_up, reads(1024, 6)),
+        ("prefill_4096", (), warm_up, reads(4096, 2)),
+        ("prefill_7680", (), warm_up, reads(7680, 1)),
+        ("prefill_4096_int8", ("--prefill-weights", "int8"), warm_up, reads(4096, 2)),
+        ("decode_short", (), warm_up, lambda serve: serve.complete(prompt(32), 1500)),
+        ("decode_7680", (), lambda serve: serve.complete(long, 2), lambda serve: serve.complete(long, 400)),
+        ("streams4", (), warm_up, lambda serve: ask_all(serve, streams, 600)),
     ]
 
 
 def sample(serve, work, folder):
+    """Samples by symbol while `work` runs."""
     data = pathlib.Path(folder) / "perf.data"
-    perf = subprocess.Popen(["perf", "record", "-q", "-e", "cpu-clock", "-F", "997", "-o", data, "-p", str(serve.process.pid)])
+    perf = subprocess.Popen(["perf", "record", "-q", "-e", "cpu-clock", "-F", "997", "-o", data, "-p", str(serve.pid)])
+    time.sleep(0.3)
+    if perf.poll() is not None:
+        sys.exit("phase_profile: perf cannot record: as root, or with a lower `sysctl kernel.perf_event_paranoid` (1), it can")
     try:
         work(serve)
     finally:
-        perf.send_signal(2)
+        perf.send_signal(signal.SIGINT)
         perf.wait(60)
-    done = subprocess.run(["perf", "report", "-i", data, "--stdio", "--no-children", "--sort", "symbol,dso", "-t", ";", "--percent-limit", "0"],
-                          capture_output=True, text=True, check=True)
-    return parse_report(done.stdout)
+    done = subprocess.run(["perf", "report", "-i", data, "--stdio", "--no-children", "-F", "sample,symbol,dso", "-t", ";", "--percent-limit", "0"],
+                          capture_output=True, text=True)
+    rows = parse_report(done.stdout)
+    if not rows:
+        sys.exit(f"phase_profile: perf report has no samples: {done.stderr.strip()[-500:]}")
+    return rows
 
 
 def main():
@@ -115,20 +106,20 @@ def main():
               "threads": args.threads, "shares": {}, "symbols": {}}
     with tempfile.TemporaryDirectory() as folder:
         for name, options, before, work in phases():
-            with Serve(args.binary, args.model, args.threads, *options) as serve:
+            with ServeProcess(args.binary, args.model, args.threads, *options) as serve:
                 before(serve)
                 rows = sample(serve, work, folder)
-            shares = {}
-            for share, what in rows:
-                shares[group_of(what)] = shares.get(group_of(what), 0) + share
-            result["shares"][name] = {group: round(share, 3) for group, share in sorted(shares.items(), key=lambda kv: -kv[1])}
-            result["symbols"][name] = [[round(share, 4), what] for share, what in rows[:25]]
+            total = sum(samples for samples, _ in rows)
+            groups = collections.Counter()
+            for samples, what in rows:
+                groups[group_of(what)] += samples
+            result["shares"][name] = {group: round(samples / total, 3) for group, samples in groups.most_common()}
+            result["symbols"][name] = [[round(samples / total, 4), what] for samples, what in rows[:25]]
             print(name, result["shares"][name], file=sys.stderr)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(result, indent=1) + "\n")
-    groups = [group for group, _ in GROUPS] + ["the rest"]
     print(f"{'':26}" + "".join(f"{name:>19}" for name in result["shares"]))
-    for group in groups:
+    for group in [*(group for group, _ in GROUPS), "the rest"]:
         row = [result["shares"][name].get(group, 0) for name in result["shares"]]
         if any(row):
             print(f"{group:26}" + "".join(f"{100 * share:18.1f}%" for share in row))

@@ -3,6 +3,8 @@
 # Files are found by name: x.cpp (library), x_test.cpp (tests), x_fuzz.cpp (one fuzz program each),
 # x_bench.cpp (one microbenchmark program for the folder).
 
+add_custom_target(unit_tests)  # all unit-test programs, and not the binary
+
 function(isthmus_layer name)
   cmake_parse_arguments(ARG "" "" "LINKS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
@@ -27,6 +29,7 @@ function(isthmus_layer name)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE ${lib} isthmus_test_data GTest::gtest GTest::gtest_main)
     add_test(NAME ${name} COMMAND ${name}_test)
+    add_dependencies(unit_tests ${name}_test)
   endif()
   if(ISTHMUS_FUZZ)
     foreach(fuzzer ${fuzzers})

@@ -29,7 +29,7 @@ CATCHES = {
 
 # A header that Highway includes once per target has a guard that toggles instead.
 GUARD = re.compile(r"^#pragma once$|^#if.*\bHWY_TARGET_TOGGLE\b", re.MULTILINE)
-NEW = re.compile(r"(?<!operator )\bnew\b")
+NEW = re.compile(r"(?<!^void\* operator )\bnew\b")
 OWNED_NEW = re.compile(r"(?:unique_ptr|shared_ptr)\s*<[^;]*?>\s*[\w]*\s*[({]\s*new\b|\.reset\s*\(\s*new\b")
 DELETE = re.compile(r"(?<!=)(?<!= )(?<!operator )\bdelete\b")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")

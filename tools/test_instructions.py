@@ -38,12 +38,13 @@ def test_compare_looks_at_both_sides():
     assert [(name, sentence is None) for name, sentence in results] == [("a/gone", False), ("a/new", False), ("a/same", True)]
 
 
-HERE = {"compiler": "GNU 12.2.0", "architecture": "x86_64"}
+HERE = {"compiler": "GNU 12.2.0", "library": "glibc 2.36", "architecture": "x86_64"}
 TOOLCHAINS = [  # recorded, part of the expected sentence or None
     (HERE, None),
     (HERE | {"instructions": {}}, None),
     (HERE | {"compiler": "GNU 12.2.1"}, "compiler"),
     (HERE | {"compiler": "Clang 12.2.0"}, "Clang 12.2.0"),
+    (HERE | {"library": "glibc 2.40"}, "library"),
     (HERE | {"architecture": "aarch64"}, "architecture"),
     ({}, "recorded with None"),
 ]
@@ -104,9 +105,9 @@ def test_run(monkeypatch, capsys, tmp_path, compiler, ci, counts, broken, option
     monkeypatch.setattr(instructions, "BASELINE", baseline)
     monkeypatch.setattr(instructions, "ROOT", tmp_path)
     monkeypatch.setattr(instructions, "toolchain", lambda build: HERE)
-    monkeypatch.setattr(instructions, "count_all", lambda build, jobs: (counts, broken))
+    monkeypatch.setattr(instructions, "count_all", lambda build, programs, jobs: (counts, broken))
     monkeypatch.setenv("CI", ci)
-    monkeypatch.setattr(sys, "argv", ["instructions.py", "--build", str(tmp_path), *options])
+    monkeypatch.setattr(sys, "argv", ["instructions.py", "--build", str(tmp_path), "--programs", "x_bench", *options])
     assert instructions.main() == status
     assert capsys.readouterr().out.splitlines()[-1] == last
     written = options and status == 0

@@ -92,6 +92,7 @@ SOURCE = [  # file, text after the licence line, part of the expected sentence o
     ("src/base/fs.cpp", 'secure_getenv("HOME");', "getenv"),
     ("src/store/index.cpp", "X* p = new X(1);", "naked new"),
     ("src/store/index.cpp", "void* operator new(size_t bytes) {", None),
+    ("src/store/index.cpp", "  void* p = ::operator new(8);", "naked new"),
     ("src/store/index.cpp", "return new (std::nothrow) char[8];", "naked new"),
     ("src/store/index.cpp", "delete p;", "naked delete"),
     ("src/store/index.cpp", "delete[] p;", "naked delete"),

@@ -77,8 +77,8 @@ struct Eights {  // each register: the 8 partial sums of one key (AVX-512: of tw
   HWY_INLINE Eights() {}  // written out: GCC gives an implicit one no target attributes
 };
 
-// Of the first row. Both passes keep memory busy: this one asks for V, row by row (in one go they hold up the
-// K rows); the pass over V asks for the next split's K.
+// Partial sums of the first of `keys`. Both passes keep memory busy: this one asks for V, row by row (in one
+// go they hold up the K rows); the pass over V asks for the next split's K.
 template <int kHeads>
 HWY_INLINE void sixteen_sums(const Work& work, const KeyRows& keys, VF (&sum)[kHeads][kParts]) {
   prefetch(keys.first + keys.values, keys.stride * 2);
@@ -189,7 +189,8 @@ template <int kHeads, int kChunks>
 HWY_INLINE void score_split(const AttentionSplit& s, Work& work) {
   const int64_t dim = s.kv->head_dim;
   const int chunks = kChunks != 0 ? kChunks : static_cast<int>(dim / kChunk);
-  const int64_t values = kPageTokens * dim * s.kv->kv_heads;
+  const int64_t values = v_rows<bf16>(*s.kv, s.begin / kPageTokens, s.kv_head) -
+                         k_rows<bf16>(*s.kv, s.begin / kPageTokens, s.kv_head);
   const int64_t start = s.begin / kSplitTokens * kSplitTokens;
   const VF scale = hn::Set(DF(), s.scale), nothing = hn::Set(DF(), -std::numeric_limits<float>::infinity());
   const VF first = hn::Set(DF(), static_cast<float>(s.begin - start)),

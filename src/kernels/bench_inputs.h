@@ -30,7 +30,7 @@ struct BenchShape {
 };
 // Fused QKV, output, fused gate/up, down; the head.
 inline const std::vector<BenchShape> kLayerShapes = {{960, 576}, {576, 576}, {3072, 576}, {576, 1536}};
-inline const std::vector<BenchShape> kHeadShapes = {{49152, 576}};
+inline const std::vector<BenchShape> kHeadShape = {{49152, 576}};
 // The layer's for types whose rows are whole blocks of 256.
 inline const std::vector<BenchShape> kSuperShapes = {{1024, 768}, {768, 768}, {3072, 768}, {768, 1536}};
 
@@ -65,7 +65,7 @@ inline std::vector<std::byte> random_blocks(DType t, int64_t n, int64_t k, std::
   constexpr size_t kMxfp4Block = 17;  // its first byte is the exponent of its scale
   std::vector<std::byte> blocks(static_cast<size_t>(n) * row_bytes(t, k));
   for (size_t i = 0; i + 4 <= blocks.size(); i += 4) {
-    uint32_t v = rng() & 0xbbbbbbbbu;  // keeps every f16 finite
+    uint32_t v = (rng() & 0xbbbbbbbbu) | 0x10001000u;  // every f16 is finite, and none is a denormal
     if (t == DType::kF32 || t == DType::kBF16) v = (v & 0x803f803fu) | 0x3f003f00u;
     std::memcpy(blocks.data() + i, &v, 4);
   }
@@ -83,6 +83,11 @@ inline std::vector<StepMatrix> step_matrices(DType t, const std::vector<BenchSha
   }
   return out;
 }
+
+// What a core can do with operands in registers: a loop of one of the three multiply-and-adds, on all cores.
+// Operations done, a multiply and an add counted as two.
+enum class Multipliers : uint8_t { kF32, kBf16, kInt8 };
+double run_multipliers(Multipliers kind);
 
 // Memory as weights lie in, and a read of all of it by all threads.
 class ReadBuffer {

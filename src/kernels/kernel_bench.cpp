@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every production kernel, measured in two ways. kernel/NAME: its rates, and how many operations it does for
-// a byte (the roofline picture). regression/NAME: its time as a multiple of a calibration loop that runs
-// right before and right after it, median of nine (bench/kernel_regression.py); the calibrations use none of
-// our kernels: a matrix product of oneDNN in f32 where arithmetic limits the kernel, a plain read where
-// memory does.
-#ifdef ISTHMUS_ONEDNN
+// Kernels of prompts and steps, measured in two ways. kernel/NAME: rates, and how many operations there are
+// for a byte (the roofline picture). regression/NAME: `share`, its rate as a share of what limits it, median
+// of nine (bench/kernel_regression.py). The limit is measured right before and right after, by a loop that
+// uses none of our kernels: a read of memory for kernels with few operations for a byte, multipliers kept
+// busy from registers for others.
+#ifndef ISTHMUS_COMPUTE_SERIAL
 #include <benchmark/benchmark.h>
 
-#include <oneapi/dnnl/dnnl.h>
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -38,39 +37,51 @@ double seconds(const Work& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-Work make_arithmetic() {
-  constexpr int64_t kM = 512, kN = 1536, kK = 576;
-  auto in = std::make_shared<std::vector<float>>(kM * kK, 0.5f);
-  auto weights = std::make_shared<std::vector<float>>(kK * kN, 0.25f);
-  auto out = std::make_shared<std::vector<float>>(kM * kN);
-  return [in, weights, out] {
-    dnnl_sgemm('N', 'N', kM, kN, kK, 1.0f, in->data(), kK, weights->data(), kN, 0.0f, out->data(), kN);
-  };
+struct Kernel {
+  std::string name;
+  Multipliers multipliers;
+  double operations;  // of one call, a multiply and an add counted as two
+  double bytes;       // operands and results, each once
+  Make make;
+
+  // CPUs have 5 to 25 operations for a byte that they read.
+  bool reads() const { return operations < 8 * bytes; }
+};
+
+// Operations or bytes a second of what limits the kernel.
+double limit(const Kernel& kernel, const ReadBuffer& buffer) {
+  double work = static_cast<double>(kStepBytes);
+  const double time = seconds([&] {
+    if (kernel.reads()) {
+      benchmark::DoNotOptimize(buffer.read());
+    } else {
+      work = run_multipliers(kernel.multipliers);
+    }
+  });
+  return work / time;
 }
 
-Work make_read() {
-  auto data = std::make_shared<ReadBuffer>();
-  return [data] { benchmark::DoNotOptimize(data->read()); };
-}
-
-void measure(benchmark::State& state, const Make& make_calibration, const Make& make_kernel) {
+void measure(benchmark::State& state, const Kernel& kernel) {
   use_all_cores();
-  const Work calibration = make_calibration(), kernel = make_kernel();
-  calibration();
-  kernel();
-  const double once = std::min(seconds(kernel), seconds(kernel));
+  const ReadBuffer buffer;
+  const Work work = kernel.make();
+  limit(kernel, buffer);
+  work();
+  const double once = std::min(seconds(work), seconds(work));
   const int repeats = std::max(1, static_cast<int>(kSampleSeconds / once));
-  std::vector<double> ratios;
+  std::vector<double> shares;
   for (auto _ : state) {
-    const double before = seconds(calibration);
+    const double before = limit(kernel, buffer);
     double time = 0;
-    for (int i = 0; i < repeats; ++i) time += seconds(kernel);
-    const double after = seconds(calibration);
-    ratios.push_back(time / repeats / ((before + after) / 2));
+    for (int i = 0; i < repeats; ++i) time += seconds(work);
+    const double after = limit(kernel, buffer);
+    const double rate = (kernel.reads() ? kernel.bytes : kernel.operations) * repeats / time;
+    shares.push_back(rate / ((before + after) / 2));
   }
-  std::nth_element(ratios.begin(), ratios.begin() + kSamples / 2, ratios.end());
+  std::nth_element(shares.begin(), shares.begin() + kSamples / 2, shares.end());
   state.SetLabel(std::string(rung_name(active_rung())));
-  state.counters["ratio"] = ratios[kSamples / 2];
+  state.counters["share"] = shares[kSamples / 2];
+  state.counters["threads"] = thread_count();
 }
 
 Work run_gemms(std::vector<PackedMatrix> packed) {
@@ -138,23 +149,16 @@ Work make_elementwise() {
   constexpr int64_t kRows = 512, kWidth = 576, kFeed = 1536;
   auto x = std::make_shared<std::vector<float>>(kRows * 2 * kFeed, 0.5f);
   auto y = std::make_shared<std::vector<bf16>>(kRows * kFeed);
-  auto turn = std::make_shared<std::vector<float>>(kRows * 32, 0.7f);
+  auto turn = std::make_shared<std::vector<float>>(kRows * 32, 0.6f);
+  auto level = std::make_shared<std::vector<float>>(kRows * 32, 0.8f);
   auto cache = std::make_shared<BenchCache>(1, 1, kRows);
   return [=] {
     rms_norm(x->data(), turn->data(), 1e-5f, kRows, kWidth, y->data());
-    rope(x->data(), kRows, {9, 64, 64, RopePairs::kHalfSplit}, turn->data(), turn->data());
+    rope(x->data(), kRows, {9, 64, 64, RopePairs::kHalfSplit}, level->data(), turn->data());
     kv_append(cache->view(0, 0), 0, kRows, x->data(), x->data());
     silu_mul(x->data(), kRows, kFeed, y->data());
   };
 }
-
-struct Kernel {
-  std::string name;
-  Make calibration;
-  double operations;  // of one call, a multiply and an add counted as two; 0: not worth a rate
-  double bytes;       // operands and results, each once
-  Make make;
-};
 
 void add_prompt_kernels(std::vector<Kernel>* out) {
   double products = 0, weights = 0, rows = 0;
@@ -163,21 +167,25 @@ void add_prompt_kernels(std::vector<Kernel>* out) {
     weights += static_cast<double>(n * k);
     rows += 512.0 * static_cast<double>(2 * k + 4 * n);
   }
-  out->push_back({"gemm_bf16", make_arithmetic, products, 2 * weights + rows, make_gemm});
-  out->push_back({"gemm_int8", make_arithmetic, products, weights + rows, make_gemm_int8});
+  out->push_back({"gemm_bf16", Multipliers::kBf16, products, 2 * weights + rows, make_gemm});
+  out->push_back({"gemm_int8", Multipliers::kInt8, products, weights + rows, make_gemm_int8});
   for (const int64_t context : {0, 1024, 4096, 7168}) {
     const double pairs = 512.0 * (static_cast<double>(context) + 256.5);
     const double cache =
         2.0 * 2 * BenchCache::kKvHeads * BenchCache::kDim * static_cast<double>(context + 512);
     const double q = 2.0 * 2 * 512 * BenchCache::kHeads * BenchCache::kDim;
-    out->push_back({"attention_prompt_" + std::to_string(context), make_arithmetic,
+    out->push_back({"attention_prompt_" + std::to_string(context), Multipliers::kBf16,
                     4.0 * BenchCache::kDim * BenchCache::kHeads * pairs, cache + q,
                     [=] { return make_attention_prompt(context); }});
   }
-  out->push_back({"elementwise", make_arithmetic, 0, 0, make_elementwise});
+  const double norm = 576 * (4 + 2), turn = 576 * (4 + 4), append = 2 * 192 * (4 + 2), gate = 1536 * (8 + 2);
+  out->push_back({"elementwise", Multipliers::kF32, 512.0 * 576 * 8, 512 * (norm + turn + append + gate),
+                  make_elementwise});
 }
 
-void add_step(DType t, const std::vector<BenchShape>& shapes, std::vector<Kernel>* out) {
+void add_step(const std::string& name, DType t, const std::vector<BenchShape>& shapes,
+              std::vector<Kernel>* out) {
+  const bool plain = dtype_info(t).block_elements == 1;
   const double layers = step_layers(t, shapes);
   for (const int rows : {1, 4, 16}) {
     double operations = 0, bytes = static_cast<double>(file_bytes(t, shapes));
@@ -185,15 +193,15 @@ void add_step(DType t, const std::vector<BenchShape>& shapes, std::vector<Kernel
       operations += 2.0 * rows * static_cast<double>(n * k);
       bytes += 4.0 * rows * static_cast<double>(n + k);
     }
-    out->push_back({"step_linear_" + std::string(dtype_info(t).name) + "_" + std::to_string(rows),
-                    rows == 1 ? make_read : make_arithmetic, layers * operations, layers * bytes,
+    out->push_back({name + "_" + std::string(dtype_info(t).name) + "_" + std::to_string(rows),
+                    plain ? Multipliers::kF32 : Multipliers::kInt8, layers * operations, layers * bytes,
                     [=] { return make_step(t, shapes, rows); }});
   }
 }
 
 void add_step_attention(int64_t context, int rows, std::vector<Kernel>* out) {
   const double pairs = 30.0 * rows * static_cast<double>(context);
-  out->push_back({"attention_step_" + std::to_string(context) + "_" + std::to_string(rows), make_read,
+  out->push_back({"attention_step_" + std::to_string(context) + "_" + std::to_string(rows), Multipliers::kF32,
                   4.0 * BenchCache::kDim * BenchCache::kHeads * pairs,
                   4.0 * BenchCache::kDim * BenchCache::kKvHeads * pairs,
                   [=] { return make_attention_step(context, rows); }});
@@ -204,8 +212,10 @@ std::vector<Kernel> all_kernels() {
   add_prompt_kernels(&out);
   for (const DType t : {DType::kQ4_0, DType::kQ4_1, DType::kQ8_0, DType::kQ5_0, DType::kQ5_1, DType::kMxfp4,
                         DType::kBF16, DType::kF16, DType::kF32})
-    add_step(t, kLayerShapes, &out);
-  for (const DType t : {DType::kQ4_K, DType::kQ5_K, DType::kQ6_K}) add_step(t, kSuperShapes, &out);
+    add_step("step_linear", t, kLayerShapes, &out);
+  for (const DType t : {DType::kQ4_K, DType::kQ5_K, DType::kQ6_K})
+    add_step("step_linear", t, kSuperShapes, &out);
+  add_step("step_head", DType::kQ8_0, kHeadShape, &out);
   add_step_attention(7680, 1, &out);
   add_step_attention(512, 16, &out);
   return out;
@@ -224,14 +234,12 @@ void rate(benchmark::State& state, const Kernel& kernel) {
 
 [[maybe_unused]] const bool registered = [] {
   for (const Kernel& kernel : all_kernels()) {
-    if (kernel.operations > 0) {
-      benchmark::RegisterBenchmark(("kernel/" + kernel.name).c_str(),
-                                   [=](benchmark::State& s) { rate(s, kernel); })
-          ->UseRealTime()
-          ->Unit(benchmark::kMillisecond);
-    }
+    benchmark::RegisterBenchmark(("kernel/" + kernel.name).c_str(),
+                                 [=](benchmark::State& s) { rate(s, kernel); })
+        ->UseRealTime()
+        ->Unit(benchmark::kMillisecond);
     benchmark::RegisterBenchmark(("regression/" + kernel.name).c_str(),
-                                 [=](benchmark::State& s) { measure(s, kernel.calibration, kernel.make); })
+                                 [=](benchmark::State& s) { measure(s, kernel); })
         ->Iterations(kSamples)
         ->UseRealTime()
         ->Unit(benchmark::kMillisecond);
@@ -241,4 +249,4 @@ void rate(benchmark::State& state, const Kernel& kernel) {
 
 }  // namespace
 }  // namespace isthmus::kernels
-#endif  // ISTHMUS_ONEDNN
+#endif  // ISTHMUS_COMPUTE_SERIAL

@@ -6,6 +6,7 @@
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "kernels/bench_inputs.h"
@@ -25,14 +26,20 @@ namespace {
 // Each returns the operations of one call, a multiply and an add counted as two.
 #if ISTHMUS_SCALAR_PASS
 
-int64_t run_f32(int64_t) {
-  return 0;
+int64_t run_f32(int64_t rounds) {
+  float chain[12];
+  for (int i = 0; i < 12; ++i) chain[i] = static_cast<float>(i);
+  for (int64_t r = 0; r < rounds; ++r) {
+    for (float& sum : chain) sum += sum * 0.5f;
+    benchmark::DoNotOptimize(chain);
+  }
+  return rounds * 12 * 2;
 }
-int64_t run_bf16(int64_t) {
-  return 0;
+int64_t run_bf16(int64_t rounds) {
+  return run_f32(rounds);
 }
-int64_t run_int8(int64_t) {
-  return 0;
+int64_t run_int8(int64_t rounds) {
+  return run_f32(rounds);
 }
 
 #else
@@ -88,35 +95,41 @@ ISTHMUS_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace isthmus::kernels {
-namespace {
 
 HWY_EXPORT(run_f32);
 HWY_EXPORT(run_bf16);
 HWY_EXPORT(run_int8);
 
-template <class Run>
-void peak(benchmark::State& state, const Run& run) {
-  use_all_cores();
+double run_multipliers(Multipliers kind) {
   constexpr int64_t kRounds = 1 << 18;
   std::vector<int64_t> operations(static_cast<size_t>(thread_count()));
-  for (auto _ : state) {
-    parallel_rows(thread_count(), 1, 0, [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) operations[static_cast<size_t>(t)] = run(kRounds);
-    });
-  }
-  double all = 0;
-  for (const int64_t n : operations) all += static_cast<double>(n);
-  state.counters["FLOP/s"] = benchmark::Counter(all, benchmark::Counter::kIsIterationInvariantRate);
+  parallel_rows(thread_count(), 1, 0, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      int64_t& done = operations[static_cast<size_t>(t)];
+      if (kind == Multipliers::kF32) done = ISTHMUS_DISPATCH(run_f32)(kRounds);
+      if (kind == Multipliers::kBf16) done = ISTHMUS_DISPATCH(run_bf16)(kRounds);
+      if (kind == Multipliers::kInt8) done = ISTHMUS_DISPATCH(run_int8)(kRounds);
+    }
+  });
+  return static_cast<double>(std::accumulate(operations.begin(), operations.end(), int64_t{0}));
 }
 
+namespace {
+
+void peak(benchmark::State& state, Multipliers kind) {
+  use_all_cores();
+  double operations = 0;
+  for (auto _ : state) operations = run_multipliers(kind);
+  state.counters["FLOP/s"] = benchmark::Counter(operations, benchmark::Counter::kIsIterationInvariantRate);
+}
 void peak_f32(benchmark::State& state) {
-  peak(state, [](int64_t n) { return ISTHMUS_DISPATCH(run_f32)(n); });
+  peak(state, Multipliers::kF32);
 }
 void peak_bf16(benchmark::State& state) {
-  peak(state, [](int64_t n) { return ISTHMUS_DISPATCH(run_bf16)(n); });
+  peak(state, Multipliers::kBf16);
 }
 void peak_int8(benchmark::State& state) {
-  peak(state, [](int64_t n) { return ISTHMUS_DISPATCH(run_int8)(n); });
+  peak(state, Multipliers::kInt8);
 }
 void read_memory(benchmark::State& state) {
   use_all_cores();

@@ -2,14 +2,13 @@
 // Block files, the memory tier and the index, each called from one thread. Counted by
 // scripts/instruction-counts. Not the store on a disk as a whole: when its writer gets to a block is a matter
 // of time, and what a start reads comes in the file system's order.
-#include <stdlib.h>
-
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/counted_bench.h"
+#include "base/temp_dir.h"
 #include "store/block_directory.h"
 #include "store/block_file.h"
 #include "store/block_store.h"
@@ -34,22 +33,6 @@ Ids prompt(int64_t n, uint64_t seed) {
     ids[i] = static_cast<TokenId>(xxh3_64({}, seed * 1'000'003 + i) % 49'152);
   return ids;
 }
-
-class TempDir {
- public:
-  TempDir() {
-    std::string name = (std::filesystem::temp_directory_path() / "isthmus-bench-XXXXXX").string();
-    ISTHMUS_CHECK(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~TempDir() { std::filesystem::remove_all(path_); }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 Block block_of(const Ids& ids, const BlockKey& parent) {
   Block block;

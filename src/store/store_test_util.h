@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/fs.h"
+#include "base/temp_dir.h"
 #include "store/block_store.h"
 
 namespace isthmus::store_test {
@@ -32,22 +33,6 @@ inline Source bridged(SourceKind kind, std::string_view producer) {
   return {kind, sha256(producer)};
 }
 inline const Source kNative{};
-
-class TempDir {
- public:
-  TempDir() {
-    std::string name = (std::filesystem::temp_directory_path() / "isthmus-store-XXXXXX").string();
-    ISTHMUS_CHECK(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~TempDir() { std::filesystem::remove_all(path_); }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // Small sizes; no floors, which depend on the machine.
 inline BlockStoreOptions options(const std::filesystem::path& directory = {}) {
