@@ -5,9 +5,9 @@
     scripts/instruction-counts              builds the programs and runs this
     scripts/instruction-counts --record     takes today's counts as the new baseline
 
-Every benchmark runs alone, in a process of its own, with the number of iterations that it was
-registered with. Counts do not depend on load, cores, folder or environment, but on the compiler, the C library and whether the CPU
-has AVX2: those of others cannot be compared, which CI takes as a failure. tools/test_instructions.py holds rows to accept and to reject.
+Every benchmark runs alone, in a process of its own, with the number of iterations that it was registered with. Counts do not
+depend on load, cores, folder or environment, but on the compiler, the C library and whether the CPU has AVX2: those of others
+cannot be compared, which CI takes as a failure. tools/test_instructions.py holds rows to accept and to reject.
 """
 import argparse
 import concurrent.futures

@@ -6,7 +6,6 @@
 """
 import json
 import pathlib
-import re
 import sys
 
 import matplotlib
@@ -60,20 +59,13 @@ def draw(rows, out):
     figure.savefig(out, metadata={"Date": None})
 
 
-def peak_of(name):
-    """The multipliers that a kernel uses: step products of plain types and step attention multiply in f32."""
-    if "gemm_bf16" in name or "prompt" in name:
-        return "peak_bf16"
-    return "peak_f32" if "attention" in name or re.search(r"linear_(f32|f16|bf16)_", name) else "peak_int8"
-
-
 def table(rows):
     memory = rows["read_memory"]["bytes_per_second"]
     print(f"{'':28}{'FLOP/byte':>10}{'GFLOP/s':>10}{'GB/s':>8}   of the roof")
     for name, row in rows.items():
         if not name.startswith("kernel/"):
             continue
-        peak = rows[peak_of(name)]["FLOP/s"]
+        peak = rows[row["label"]]["FLOP/s"]  # of the multipliers that it uses
         roof = min(peak, row["FLOP/byte"] * memory)
         print(f"{name.removeprefix('kernel/'):28}{row['FLOP/byte']:10.1f}{row['FLOP/s'] / 1e9:10.0f}{row['byte/s'] / 1e9:8.1f}   {row['FLOP/s'] / roof:.2f}")
 

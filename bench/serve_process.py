@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A running `isthmus serve`, and prompts for it that no cache knows."""
+"""A running `isthmus serve`, and prompts for it that no cache knows. Standard library only (tests/harness.py is not), since a
+benchmark runs in the Python environment of the engine beside it."""
 import json
 import random
 import subprocess

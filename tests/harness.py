@@ -100,14 +100,14 @@ def outcome(verdict):
 
 
 class Role:
-    """One child process of the binary."""
+    """One child process of the binary; `under`: a command that starts it and becomes it."""
 
-    def __init__(self, command, *args, env=None, cores=None):
+    def __init__(self, command, *args, env=None, cores=None, under=()):
         self.command = command
         self.args = [str(a) for a in args]
         self.log_file = tempfile.NamedTemporaryFile(prefix=f"isthmus-{command}-", suffix=".log", delete=False)
         env = {**os.environ, **(env or {})}
-        self.process = subprocess.Popen([BINARY, command, *self.args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([*under, BINARY, command, *self.args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=self.log_file, env=env, text=True,
                                         preexec_fn=cores and (lambda: os.sched_setaffinity(0, cores)))
         LIVE.append(self)
@@ -178,9 +178,9 @@ class Role:
 
 
 class Serve(Role):
-    def __init__(self, *args, port=0, model=MODEL, token=None, env=None, cores=None):
+    def __init__(self, *args, port=0, model=MODEL, token=None, env=None, cores=None, under=()):
         super().__init__("serve", "--model", model, "--port", port, *token_args(token), *args,
-                         env={**SHARED_CORES, **(env or {})}, cores=cores)
+                         env={**SHARED_CORES, **(env or {})}, cores=cores, under=under)
         self.headers = token_header(token)
 
     @property
@@ -282,10 +282,10 @@ class Pair:
     names the other's."""
 
     def __init__(self, serve_args=(), prefill_args=(), serve_model=MODEL, token=None, serve_env=None, serve_cores=None,
-                 prefill_cores=None):
+                 prefill_cores=None, serve_under=()):
         self.serve_args, self.prefill_args = list(serve_args), list(prefill_args)
         self.serve_model, self.token, self.serve_env = serve_model, token, serve_env
-        self.serve_cores, self.prefill_cores = serve_cores, prefill_cores
+        self.serve_cores, self.prefill_cores, self.serve_under = serve_cores, prefill_cores, serve_under
         self.port, self.handoff_port, self.prefill_port = free_port(), free_port(), free_port()
         self.serve = self.prefill = None
 
@@ -303,7 +303,7 @@ class Pair:
     def _serve(self):
         return Serve("--prefill", f"http://127.0.0.1:{self.prefill_port}", "--handoff-port", self.handoff_port,
                      *self.serve_args, port=self.port, model=self.serve_model, token=self.token, env=self.serve_env,
-                     cores=self.serve_cores)
+                     cores=self.serve_cores, under=self.serve_under)
 
     def _prefill(self, decoder_url=None, token=None):
         return Prefill(decoder_url or f"http://127.0.0.1:{self.port}", *self.prefill_args, port=self.prefill_port,

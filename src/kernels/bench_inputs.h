@@ -88,6 +88,10 @@ inline std::vector<StepMatrix> step_matrices(DType t, const std::vector<BenchSha
 // Operations done, a multiply and an add counted as two.
 enum class Multipliers : uint8_t { kF32, kBf16, kInt8 };
 double run_multipliers(Multipliers kind);
+// Of the benchmark that times them.
+inline const char* peak_name(Multipliers kind) {
+  return kind == Multipliers::kF32 ? "peak_f32" : kind == Multipliers::kBf16 ? "peak_bf16" : "peak_int8";
+}
 
 // Memory as weights lie in, and a read of all of it by all threads.
 class ReadBuffer {

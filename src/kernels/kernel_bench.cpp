@@ -48,33 +48,34 @@ struct Kernel {
   bool reads() const { return operations < 8 * bytes; }
 };
 
-// Operations or bytes a second of what limits the kernel.
-double limit(const Kernel& kernel, const ReadBuffer& buffer) {
-  double work = static_cast<double>(kStepBytes);
-  const double time = seconds([&] {
-    if (kernel.reads()) {
-      benchmark::DoNotOptimize(buffer.read());
-    } else {
-      work = run_multipliers(kernel.multipliers);
-    }
-  });
-  return work / time;
+// What limits the kernel: bytes or operations a second.
+std::function<double()> make_limit(const Kernel& kernel) {
+  if (kernel.reads()) {
+    return [buffer = std::make_shared<ReadBuffer>()] {
+      return static_cast<double>(kStepBytes) / seconds([&] { benchmark::DoNotOptimize(buffer->read()); });
+    };
+  }
+  return [kind = kernel.multipliers] {
+    double operations = 0;
+    const double time = seconds([&] { operations = run_multipliers(kind); });
+    return operations / time;
+  };
 }
 
 void measure(benchmark::State& state, const Kernel& kernel) {
   use_all_cores();
-  const ReadBuffer buffer;
+  const std::function<double()> limit = make_limit(kernel);
   const Work work = kernel.make();
-  limit(kernel, buffer);
+  limit();
   work();
   const double once = std::min(seconds(work), seconds(work));
   const int repeats = std::max(1, static_cast<int>(kSampleSeconds / once));
   std::vector<double> shares;
   for (auto _ : state) {
-    const double before = limit(kernel, buffer);
+    const double before = limit();
     double time = 0;
     for (int i = 0; i < repeats; ++i) time += seconds(work);
-    const double after = limit(kernel, buffer);
+    const double after = limit();
     const double rate = (kernel.reads() ? kernel.bytes : kernel.operations) * repeats / time;
     shares.push_back(rate / ((before + after) / 2));
   }
@@ -179,6 +180,7 @@ void add_prompt_kernels(std::vector<Kernel>* out) {
                     [=] { return make_attention_prompt(context); }});
   }
   const double norm = 576 * (4 + 2), turn = 576 * (4 + 4), append = 2 * 192 * (4 + 2), gate = 1536 * (8 + 2);
+  // Its operations are few beside its bytes, and not counted one by one.
   out->push_back({"elementwise", Multipliers::kF32, 512.0 * 576 * 8, 512 * (norm + turn + append + gate),
                   make_elementwise});
 }
@@ -230,6 +232,7 @@ void rate(benchmark::State& state, const Kernel& kernel) {
   state.counters["FLOP/s"] = Counter(kernel.operations, Counter::kIsIterationInvariantRate);
   state.counters["byte/s"] = Counter(kernel.bytes, Counter::kIsIterationInvariantRate);
   state.counters["FLOP/byte"] = kernel.operations / kernel.bytes;
+  state.SetLabel(peak_name(kernel.multipliers));
 }
 
 [[maybe_unused]] const bool registered = [] {

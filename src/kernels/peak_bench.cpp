@@ -122,15 +122,6 @@ void peak(benchmark::State& state, Multipliers kind) {
   for (auto _ : state) operations = run_multipliers(kind);
   state.counters["FLOP/s"] = benchmark::Counter(operations, benchmark::Counter::kIsIterationInvariantRate);
 }
-void peak_f32(benchmark::State& state) {
-  peak(state, Multipliers::kF32);
-}
-void peak_bf16(benchmark::State& state) {
-  peak(state, Multipliers::kBf16);
-}
-void peak_int8(benchmark::State& state) {
-  peak(state, Multipliers::kInt8);
-}
 void read_memory(benchmark::State& state) {
   use_all_cores();
   const ReadBuffer data;
@@ -138,9 +129,14 @@ void read_memory(benchmark::State& state) {
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations()) * static_cast<int64_t>(kStepBytes));
 }
 BENCHMARK(read_memory)->UseRealTime()->Unit(benchmark::kMillisecond);
-BENCHMARK(peak_f32)->UseRealTime()->Unit(benchmark::kMillisecond);
-BENCHMARK(peak_bf16)->UseRealTime()->Unit(benchmark::kMillisecond);
-BENCHMARK(peak_int8)->UseRealTime()->Unit(benchmark::kMillisecond);
+[[maybe_unused]] const bool registered = [] {
+  for (const Multipliers kind : {Multipliers::kF32, Multipliers::kBf16, Multipliers::kInt8}) {
+    benchmark::RegisterBenchmark(peak_name(kind), [kind](benchmark::State& state) { peak(state, kind); })
+        ->UseRealTime()
+        ->Unit(benchmark::kMillisecond);
+  }
+  return true;
+}();
 
 }  // namespace
 }  // namespace isthmus::kernels

@@ -43,9 +43,9 @@ constexpr int rows_at_once() {
 }
 
 // Asks for what lies a page further on in the stream of tiles; harmless past its end. The hardware's
-// prefetchers alone left a fifth to a half of the speed unused where weights come from a far cache (Intel):
-// they stop at each page. Done for quants only: scales come with their neighbours, and asking for them too
-// was no faster.
+// prefetchers stop at each page; alone, where weights come from a far cache (Intel), they left a fifth to a
+// quarter of the speed unused. Done for quants only: scales come with their neighbours, and asking for them
+// too was no faster.
 constexpr size_t kAhead = 4096;
 template <size_t kBytes>
 HWY_INLINE void prefetch_ahead(const uint8_t* at) {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decode box's disk: full in the middle of a block, and the process killed at each step of a block write."""
+import contextlib
 import itertools
 import json
-import os
 import pathlib
 import re
 import resource
@@ -30,8 +30,8 @@ def disk_shim(tmp_path_factory):
     return {"LD_PRELOAD": str(library)}
 
 
-def tool(*args, code=0):
-    done = subprocess.run([BINARY, *map(str, args), "--json"], capture_output=True, text=True, timeout=120)
+def tool(*args, code=0, under=()):
+    done = subprocess.run([*under, BINARY, *map(str, args), "--json"], capture_output=True, text=True, timeout=120)
     assert done.returncode == code, done.stdout + done.stderr
     return json.loads(done.stdout)
 
@@ -110,47 +110,52 @@ def test_kill_at_each_step_of_a_block_write(step, killed_pair, whole_store, disk
 
 
 class FullDisk:
-    """A store directory that can be filled from outside."""
+    """A store directory that can be filled from outside. `seen`: its path from here; env, under: what the server starts with."""
 
-    def __init__(self, store, env, fill, empty):
-        self.store, self.env, self.fill, self.empty = store, env, fill, empty
+    def __init__(self, store, fill, empty, seen=None, env=None, under=()):
+        self.store, self.seen, self.fill, self.empty = store, seen or store, fill, empty
+        self.env, self.under = env, under
 
 
+@contextlib.contextmanager
 def small_file_system(folder):
-    """A file system whose bytes, or whose files, can run out. Only where the kernel lets nobody else mount one is it left out."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a file system that can run full takes root; the row \"injected\" fills the disk without")
+    """A file system at `folder` whose bytes, or whose files, can run out: its path from here, and the command under which others
+    see it at `folder`. It is mounted in name spaces of its own, which takes no rights and ends with the process that holds them."""
     folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={128 * MIB},nr_inodes=1000", "isthmus-test", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
-    if "permission denied" in done.stderr:  # root of a container without the right to mount
-        pytest.skip(f"{done.stderr.strip()}; the row \"injected\" fills the disk without a mount")
-    assert done.returncode == 0, done.stderr
+    mount = f'mount -t tmpfs -o size={128 * MIB},nr_inodes=1000 isthmus-test "$0" && echo mounted && exec cat'
+    holder = subprocess.Popen(["unshare", "--map-root-user", "--mount", "sh", "-c", mount, str(folder)], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        if holder.stdout.readline() != "mounted\n":
+            pytest.fail(f"no file system of one's own: {holder.stderr.read().strip()}; the kernel, or the container, must allow user name "
+                        "spaces (sysctl user.max_user_namespaces; docker run --security-opt seccomp=unconfined)")
+        yield (pathlib.Path(f"/proc/{holder.pid}/root{folder}"),
+               ["nsenter", f"--target={holder.pid}", "--user", "--mount", "--preserve-credentials"])
+    finally:
+        holder.communicate()
 
 
 @pytest.fixture
 def disk(request, tmp_path, disk_shim):
     if request.param == "injected":
         full = tmp_path / "full"
-        yield FullDisk(tmp_path / "store", {**disk_shim, "DISK_SHIM_FULL": str(full)}, full.touch, full.unlink)
+        yield FullDisk(tmp_path / "store", full.touch, full.unlink, env={**disk_shim, "DISK_SHIM_FULL": str(full)})
         return
-    folder, filler = tmp_path / "small", tmp_path / "small" / "filler"
-    small_file_system(folder)
+    folder = tmp_path / "small"
+    with small_file_system(folder) as (seen, under):
+        filler = seen / "filler"
 
-    def fill():
-        """Leaves room for two blocks and a half, or for no further file at all."""
-        filler.mkdir()
-        if request.param == "bytes":
-            (filler / "bytes").write_bytes(bytes(shutil.disk_usage(folder).free - 15 * MIB))
-            return
-        with pytest.raises(OSError, match="No space"):
-            for n in itertools.count():
-                (filler / str(n)).touch()
+        def fill():
+            """Leaves room for two blocks and a half, or for no further file at all."""
+            filler.mkdir()
+            if request.param == "bytes":
+                (filler / "bytes").write_bytes(bytes(shutil.disk_usage(seen).free - 15 * MIB))
+                return
+            with pytest.raises(OSError, match="No space"):
+                for n in itertools.count():
+                    (filler / str(n)).touch()
 
-    try:
-        yield FullDisk(folder / "store", None, fill, lambda: shutil.rmtree(filler))
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
+        yield FullDisk(folder / "store", fill, lambda: shutil.rmtree(filler), seen=seen / "store", under=under)
 
 
 @pytest.mark.parametrize("disk, reader", [("bytes", "bridge"), ("files", "native"), ("injected", "bridge"), ("injected", "native")],
@@ -159,7 +164,7 @@ def test_full_disk_costs_durability_and_nothing_else(disk, reader, baseline):
     first, during, after = (prompt(TOKENS, seed=70 + i) for i in range(3))
     args = ["--store", disk.store, "--disk-floor-mib", 0]
     complete = "complete" if reader == "bridge" else "skipped: no prefill engine configured"
-    with pair_or_serve(reader, args, disk.env) as box:
+    with pair_or_serve(reader, args, disk) as box:
         check(box.serve, first, complete, baseline)
         before = box.serve.stats()["store"]
         assert before["failed_writes"] == 0 and before["disk_blocks"] >= 5
@@ -172,8 +177,8 @@ def test_full_disk_costs_durability_and_nothing_else(disk, reader, baseline):
         assert stats["failed_writes"] + stats["floor_skipped_writes"] > 0
         assert stats["puts"] - before["puts"] >= 5, "all blocks are visible"
         assert re.search("block writes (fail|stop)", box.serve.log())
-        assert temporary_files(disk.store) == []
-        assert len(whole_files(disk.store)) == stats["disk_blocks"], "a file that no entry knows"
+        assert temporary_files(disk.seen) == []
+        assert len(whole_files(disk.seen)) == stats["disk_blocks"], "a file that no entry knows"
         reply = box.serve.answer(during)
         assert reply.debug["computed_tokens"] == 1, "served from memory"
         assert reply.answer == baseline.answer(during)
@@ -189,7 +194,7 @@ def test_full_disk_costs_durability_and_nothing_else(disk, reader, baseline):
         box.restart_serve()
         stats = box.serve.stats()["store"]
         assert (stats["disk_blocks"], stats["quarantined"]) == (durable, 0)
-        assert tool("inspect", disk.store)["blocks"] == durable
+        assert tool("inspect", disk.store, under=disk.under)["blocks"] == durable
         for ids in (first, during, after):
             reply = box.serve.answer(ids)
             assert outcome(reply.verdict).startswith("skipped: "), "nothing is missing"
@@ -209,11 +214,11 @@ def check(serve, ids, expected, baseline):
 class Alone:
     """A decode server without a prefill engine, restarted like a pair's."""
 
-    def __init__(self, args, env):
-        self.args, self.env = args, env
+    def __init__(self, args, disk):
+        self.args, self.disk = args, disk
 
     def __enter__(self):
-        self.serve = Serve(*self.args, env=self.env).__enter__()
+        self.serve = Serve(*self.args, env=self.disk.env, under=self.disk.under).__enter__()
         return self
 
     def __exit__(self, *_):
@@ -222,11 +227,13 @@ class Alone:
 
     def restart_serve(self):
         self.serve.stop()
-        self.serve = Serve(*self.args, env=self.env).__enter__()
+        self.serve = Serve(*self.args, env=self.disk.env, under=self.disk.under).__enter__()
 
 
-def pair_or_serve(reader, args, env):
-    return Pair([*LIMITS, *args], ["--chunk", 128], serve_env=env) if reader == "bridge" else Alone(args, env)
+def pair_or_serve(reader, args, disk):
+    if reader == "native":
+        return Alone(args, disk)
+    return Pair([*LIMITS, *args], ["--chunk", 128], serve_env=disk.env, serve_under=disk.under)
 
 
 def test_limit_on_file_sizes_costs_durability_and_nothing_else(tmp_path, baseline):
