@@ -33,8 +33,8 @@ void attention_prompt(const KvLayerView& kv, const AttentionShape& shape, const 
 #else
 namespace {
 
-// Tiles packed at a time: 1,024 keys of one head (256 KiB at D = 64) stay in a core's second-level cache
-// while all rows pass by, and scratch does not grow with the context.
+// Tiles packed at a time: 1,024 keys of one head (at D = 64 256 KiB of bf16, 512 of f32) stay in a core's
+// second-level cache while all rows pass by, and scratch does not grow with the context.
 constexpr int64_t kSegmentTiles = 16;
 constexpr int kItemRows =
     192;  // rows of one work item: their accumulators stay in the second-level cache too
@@ -58,7 +58,8 @@ struct Item {
   int64_t last_tile = 0;
 };
 
-template <typename T>
+// T: values of the cache, queries and results; L: what the kernels multiply, T or f32.
+template <typename T, typename L>
 struct Call {
   const KvLayerView& kv;
   const AttentionShape& shape;
@@ -76,8 +77,8 @@ struct Call {
   }
 };
 
-template <typename T>
-std::vector<Item> make_items(const Call<T>& c) {
+template <typename T, typename L>
+std::vector<Item> make_items(const Call<T, L>& c) {
   std::vector<Item> items;
   for (int head = 0; head < c.kv.kv_heads; ++head) {
     for (int64_t block = c.first / kPageTokens; block <= (c.first + c.n - 1) / kPageTokens; ++block) {
@@ -94,32 +95,41 @@ std::vector<Item> make_items(const Call<T>& c) {
   return items;
 }
 
-template <typename T>
-void pack_one(const Call<T>& c, int head, int64_t tile, int64_t segment) {
+template <typename T, typename L>
+void pack_one(const Call<T, L>& c, int head, int64_t tile, int64_t segment) {
   const int64_t slot = c.slot(head, tile, segment);
   const int valid = static_cast<int>(std::min<int64_t>(kPageTokens, c.first + c.n - tile * kPageTokens));
-  pack_tile(k_rows<T>(c.kv, tile, head), v_rows<T>(c.kv, tile, head), valid, c.kv.head_dim,
-            c.work.keys.ensure(0) + slot * c.key_lanes, c.work.values.ensure(0) + slot * c.value_lanes);
+  const TileRows<T> rows{k_rows<T>(c.kv, tile, head), v_rows<T>(c.kv, tile, head), valid, c.kv.head_dim};
+  pack_tile<L>(rows, c.work.keys.ensure(0) + slot * c.key_lanes,
+               c.work.values.ensure(0) + slot * c.value_lanes);
+}
+
+template <typename T>
+void copy_query(const T* from, int dim, T* to) {
+  std::copy_n(from, dim, to);
+}
+void copy_query(const bf16* from, int dim, float* to) {
+  rows::widen(from, dim, to);
 }
 
 // Copies the item's queries together and clears its running state.
-template <typename T>
-void begin_item(const Call<T>& c, const Item& item) {
+template <typename T, typename L>
+void begin_item(const Call<T, L>& c, const Item& item) {
   const int dim = c.kv.head_dim;
   const int64_t state = c.state_row(item);
-  T* q = reinterpret_cast<T*>(c.work.q.ensure(0)) + state * dim;
+  L* q = reinterpret_cast<L*>(c.work.q.ensure(0)) + state * dim;
   for (int i = 0; i < item.count; ++i, q += dim) {
     const int64_t row = item.first_row + i;
     const int64_t head = static_cast<int64_t>(item.head) * c.group + row % c.group;
-    std::copy_n(c.q + (row / c.group * c.shape.heads + head) * dim, dim, q);
+    copy_query(c.q + (row / c.group * c.shape.heads + head) * dim, dim, q);
   }
   std::fill_n(c.work.acc.ensure(0) + state * c.padded, static_cast<int64_t>(item.count) * c.padded, 0.0f);
   std::fill_n(c.work.sum.ensure(0) + state * kSumLanes, item.count * kSumLanes, 0.0f);
   std::fill_n(c.work.max.ensure(0) + state, item.count, kNoScore);
 }
 
-template <typename T>
-void finish_item(const Call<T>& c, const Item& item) {
+template <typename T, typename L>
+void finish_item(const Call<T, L>& c, const Item& item) {
   const int dim = c.kv.head_dim;
   const int64_t state = c.state_row(item);
   for (int i = 0; i < item.count; ++i) {
@@ -130,15 +140,15 @@ void finish_item(const Call<T>& c, const Item& item) {
   }
 }
 
-template <typename T>
-void run_item(const Call<T>& c, const Item& item, int64_t segment) {
+template <typename T, typename L>
+void run_item(const Call<T, L>& c, const Item& item, int64_t segment) {
   const int64_t from = std::max(item.first_tile, segment);
   const int64_t to = std::min(item.last_tile, segment + kSegmentTiles - 1);
   if (from > to) return;
   if (from == item.first_tile) begin_item(c, item);
   const int64_t state = c.state_row(item);
-  QueryRows<T> rows;
-  rows.q = reinterpret_cast<const T*>(c.work.q.ensure(0)) + state * c.kv.head_dim;
+  QueryRows<L> rows;
+  rows.q = reinterpret_cast<const L*>(c.work.q.ensure(0)) + state * c.kv.head_dim;
   rows.acc = c.work.acc.ensure(0) + state * c.padded;
   rows.sum = c.work.sum.ensure(0) + state * kSumLanes;
   rows.max = c.work.max.ensure(0) + state;
@@ -157,29 +167,29 @@ void run_item(const Call<T>& c, const Item& item, int64_t segment) {
   if (to == item.last_tile) finish_item(c, item);
 }
 
-template <typename T>
+template <typename L, typename T>
 void attend(const KvLayerView& kv, const AttentionShape& shape, const T* q, int64_t first, int64_t n,
             T* out) {
-  constexpr bool kIsBf16 = sizeof(T) == sizeof(bf16);
+  constexpr bool kIsBf16 = sizeof(L) == sizeof(bf16);
   static thread_local Workspace work;
   const int64_t rows = n * shape.heads;
-  const Call<T> c{kv,
-                  shape,
-                  q,
-                  first,
-                  n,
-                  out,
-                  work,
-                  shape.heads / kv.kv_heads,
-                  padded_dim(kv.head_dim),
-                  packed_key_lanes(kv.head_dim, kIsBf16),
-                  packed_value_lanes(kv.head_dim, kIsBf16)};
+  const Call<T, L> c{kv,
+                     shape,
+                     q,
+                     first,
+                     n,
+                     out,
+                     work,
+                     shape.heads / kv.kv_heads,
+                     padded_dim(kv.head_dim),
+                     packed_key_lanes(kv.head_dim, kIsBf16),
+                     packed_value_lanes(kv.head_dim, kIsBf16)};
   work.keys.ensure(static_cast<size_t>(kv.kv_heads * kSegmentTiles * c.key_lanes));
   work.values.ensure(static_cast<size_t>(kv.kv_heads * kSegmentTiles * c.value_lanes));
   work.acc.ensure(static_cast<size_t>(rows * c.padded));
   work.sum.ensure(static_cast<size_t>(rows * kSumLanes));
   work.max.ensure(static_cast<size_t>(rows));
-  work.q.ensure(static_cast<size_t>(rows * kv.head_dim) * sizeof(T));
+  work.q.ensure(static_cast<size_t>(rows * kv.head_dim) * sizeof(L));
 
   const std::vector<Item> items = make_items(c);
   const int64_t last = (first + n - 1) / kPageTokens;
@@ -215,14 +225,15 @@ void attention_prompt(const KvLayerView& kv, const AttentionShape& shape, const 
                       int64_t n, bf16* out) {
   ISTHMUS_CHECK(kv.dtype == DType::kBF16);
   if (active_rung() == Rung::kScalar) return scalar::attention_prompt(kv, shape, q, first, n, out);
-  if (n > 0) attend(kv, shape, q, first, n, out);
+  if (n > 0)
+    (multiplies_bf16(active_rung()) ? attend<bf16, bf16> : attend<float, bf16>)(kv, shape, q, first, n, out);
 }
 
 void attention_prompt(const KvLayerView& kv, const AttentionShape& shape, const float* q, int64_t first,
                       int64_t n, float* out) {
   ISTHMUS_CHECK(kv.dtype == DType::kF32);
   if (active_rung() == Rung::kScalar) return scalar::attention_prompt(kv, shape, q, first, n, out);
-  if (n > 0) attend(kv, shape, q, first, n, out);
+  if (n > 0) attend<float>(kv, shape, q, first, n, out);
 }
 
 #endif  // ISTHMUS_COMPUTE_SERIAL

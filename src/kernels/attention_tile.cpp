@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/row_kernels.h"
 #include "kernels/simd.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -19,11 +20,13 @@ namespace isthmus::kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
-#if ISTHMUS_SCALAR_PASS
-
-// attention_prompt.cpp calls the scalar twin of the whole instead.
-void pack_values_bf16(const bf16*, int, int, uint32_t*) {}
+#if !ISTHMUS_HAS_DOT2_BF16
+// attention_prompt.cpp calls those for f32 instead.
+void pack_values_bf16(const TileRows<bf16>&, uint32_t*) {}
 void fold_tile_bf16(const QueryRows<bf16>&, const PackedTile&) {}
+#endif
+#if ISTHMUS_SCALAR_PASS
+// attention_prompt.cpp calls the scalar twin of the whole instead.
 void fold_tile_f32(const QueryRows<float>&, const PackedTile&) {}
 
 #else
@@ -40,6 +43,7 @@ constexpr int kTileVectors = kPageTokens / kLanes;
 constexpr int kMaxRows = HWY_TARGET == HWY_AVX3 ? 6 : 4;
 constexpr int kMaxVectors = HWY_TARGET == HWY_AVX2 ? 2 : 4;
 
+#if ISTHMUS_HAS_DOT2_BF16
 struct Bf16Lanes {
   using Element = bf16;
   static constexpr int kPerLane = 2;
@@ -48,6 +52,7 @@ struct Bf16Lanes {
     store_bf16_pair(DF(), p, next, reinterpret_cast<uint16_t*>(lanes) + key);
   }
 };
+#endif
 
 struct F32Lanes {
   using Element = float;
@@ -224,22 +229,25 @@ void fold_block(const QueryRows<typename L::Element>& rows, const PackedTile& ti
   }
 }
 
-void fold_tile_bf16(const QueryRows<bf16>& rows, const PackedTile& tile) {
-  fold_block<Bf16Lanes>(rows, tile);
-}
 void fold_tile_f32(const QueryRows<float>& rows, const PackedTile& tile) {
   fold_block<F32Lanes>(rows, tile);
 }
 
+#if ISTHMUS_HAS_DOT2_BF16
+void fold_tile_bf16(const QueryRows<bf16>& rows, const PackedTile& tile) {
+  fold_block<Bf16Lanes>(rows, tile);
+}
+
 // Pairs of neighbouring value rows, low half first; rows past `valid` count as zero.
-void pack_values_bf16(const bf16* v, int valid, int head_dim, uint32_t* values) {
+void pack_values_bf16(const TileRows<bf16>& rows, uint32_t* values) {
   const hn::Rebind<uint16_t, DF> du16;
+  const int head_dim = rows.head_dim;
   const int stride = padded_dim(head_dim);
-  const auto* bits = reinterpret_cast<const uint16_t*>(v);
+  const auto* bits = reinterpret_cast<const uint16_t*>(rows.v);
   for (int key = 0; key < kPageTokens; key += 2, values += stride) {
     const uint16_t* even = bits + static_cast<int64_t>(key) * head_dim;
     const uint16_t* odd = even + head_dim;
-    const int present = std::clamp(valid - key, 0, 2);
+    const int present = std::clamp(rows.valid - key, 0, 2);
     int d = 0;
     for (; present == 2 && d + kLanes <= head_dim; d += kLanes) {
       const VU low = hn::PromoteTo(DU(), hn::LoadU(du16, even + d));
@@ -252,6 +260,7 @@ void pack_values_bf16(const bf16* v, int valid, int head_dim, uint32_t* values) 
     for (; d < stride; ++d) values[d] = 0;
   }
 }
+#endif  // ISTHMUS_HAS_DOT2_BF16
 
 #endif  // ISTHMUS_SCALAR_PASS
 
@@ -268,31 +277,58 @@ HWY_EXPORT(pack_values_bf16);
 HWY_EXPORT(fold_tile_bf16);
 HWY_EXPORT(fold_tile_f32);
 
+// What a lane of a tile holds of an array of f32, or of pairs of bf16.
+uint32_t lane(uint32_t bits) {
+  return bits;
+}
+uint32_t lane(bf16 value) {
+  return static_cast<uint32_t>(value.bits) << 16;
+}
+
 // [64][lanes] to [lanes][64].
-void transpose_keys(const void* k, int valid, int lanes, uint32_t* keys) {
-  const auto* in = static_cast<const uint32_t*>(k);
+template <typename In>
+void transpose_keys(const In* in, int valid, int lanes, uint32_t* keys) {
   for (int i = 0; i < lanes; ++i) {
     uint32_t* out = keys + static_cast<int64_t>(i) * kPageTokens;
-    for (int key = 0; key < valid; ++key) out[key] = in[static_cast<int64_t>(key) * lanes + i];
+    for (int key = 0; key < valid; ++key) out[key] = lane(in[static_cast<int64_t>(key) * lanes + i]);
     for (int key = valid; key < kPageTokens; ++key) out[key] = 0;
+  }
+}
+
+void copy_row(const float* from, int count, float* to) {
+  std::copy_n(from, count, to);
+}
+void copy_row(const bf16* from, int count, float* to) {
+  rows::widen(from, count, to);
+}
+
+template <typename T>
+void copy_values(const TileRows<T>& rows, uint32_t* values) {
+  const int stride = padded_dim(rows.head_dim);
+  auto* out = reinterpret_cast<float*>(values);
+  for (int key = 0; key < kPageTokens; ++key, out += stride) {
+    const int count = key < rows.valid ? rows.head_dim : 0;
+    copy_row(rows.v + static_cast<int64_t>(key) * rows.head_dim, count, out);
+    std::fill_n(out + count, stride - count, 0.0f);
   }
 }
 
 }  // namespace
 
-void pack_tile(const bf16* k, const bf16* v, int valid, int head_dim, uint32_t* keys, uint32_t* values) {
-  transpose_keys(k, valid, head_dim / 2, keys);
-  ISTHMUS_DISPATCH(pack_values_bf16)(v, valid, head_dim, values);
+template <>
+void pack_tile<bf16>(const TileRows<bf16>& rows, uint32_t* keys, uint32_t* values) {
+  transpose_keys(reinterpret_cast<const uint32_t*>(rows.k), rows.valid, rows.head_dim / 2, keys);
+  ISTHMUS_DISPATCH(pack_values_bf16)(rows, values);
 }
-
-void pack_tile(const float* k, const float* v, int valid, int head_dim, uint32_t* keys, uint32_t* values) {
-  transpose_keys(k, valid, head_dim, keys);
-  const int stride = padded_dim(head_dim);
-  auto* out = reinterpret_cast<float*>(values);
-  std::fill_n(out, static_cast<int64_t>(kPageTokens) * stride, 0.0f);
-  for (int key = 0; key < valid; ++key) {
-    std::copy_n(v + static_cast<int64_t>(key) * head_dim, head_dim, out + static_cast<int64_t>(key) * stride);
-  }
+template <>
+void pack_tile<float>(const TileRows<bf16>& rows, uint32_t* keys, uint32_t* values) {
+  transpose_keys(rows.k, rows.valid, rows.head_dim, keys);
+  copy_values(rows, values);
+}
+template <>
+void pack_tile<float>(const TileRows<float>& rows, uint32_t* keys, uint32_t* values) {
+  transpose_keys(reinterpret_cast<const uint32_t*>(rows.k), rows.valid, rows.head_dim, keys);
+  copy_values(rows, values);
 }
 
 void fold_tile(const QueryRows<bf16>& rows, const PackedTile& tile) {

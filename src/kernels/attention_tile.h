@@ -21,9 +21,9 @@ inline constexpr int kSumLanes = 16;  // the softmax denominator is kept as 16 p
 inline constexpr float kNoScore =
     -3.0e38f;  // initial maximum: below every score, yet finite, so that no difference is NaN
 
-// A packed tile, in 32-bit lanes. T = bf16: a lane is a pair; keys [D/2][64] (pairs along D), values
-// [32][padded D] (pairs of neighbouring keys). T = float: keys [D][64], values [64][padded D]. Padding and
-// slots past the sequence's end are zero.
+// A packed tile, in 32-bit lanes. Of bf16, on rungs that multiply it: a lane is a pair; keys [D/2][64] (pairs
+// along D), values [32][padded D] (pairs of neighbouring keys). Of f32, into which a bf16 cache is widened on
+// the others: keys [D][64], values [64][padded D]. Padding and slots past the sequence's end are zero.
 inline int64_t packed_key_lanes(int head_dim, bool is_bf16) {
   return kPageTokens * (is_bf16 ? head_dim / 2 : head_dim);
 }
@@ -31,9 +31,23 @@ inline int64_t packed_value_lanes(int head_dim, bool is_bf16) {
   return static_cast<int64_t>(padded_dim(head_dim)) * (is_bf16 ? kPageTokens / 2 : kPageTokens);
 }
 
-// k, v: [64, D] of which the first `valid` rows exist.
-void pack_tile(const bf16* k, const bf16* v, int valid, int head_dim, uint32_t* keys, uint32_t* values);
-void pack_tile(const float* k, const float* v, int valid, int head_dim, uint32_t* keys, uint32_t* values);
+template <typename T>
+struct TileRows {
+  const T* k = nullptr;  // [64, D], as v
+  const T* v = nullptr;
+  int valid = 0;  // rows that exist, the first ones
+  int head_dim = 0;
+};
+
+// L: what the lanes hold.
+template <typename L, typename T>
+void pack_tile(const TileRows<T>& rows, uint32_t* keys, uint32_t* values);
+template <>
+void pack_tile<bf16>(const TileRows<bf16>& rows, uint32_t* keys, uint32_t* values);
+template <>
+void pack_tile<float>(const TileRows<bf16>& rows, uint32_t* keys, uint32_t* values);
+template <>
+void pack_tile<float>(const TileRows<float>& rows, uint32_t* keys, uint32_t* values);
 
 struct PackedTile {
   const uint32_t* keys = nullptr;

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// dot2_bf16: the one bf16 primitive that Highway 1.0.3 lacks, and the target attributes of a rung. Included
-// once per target (no #pragma once: the guard toggles). Only this file and dot4-inl.h use raw intrinsics.
+// dot2_bf16: the one bf16 primitive that Highway 1.0.3 lacks, on targets that have it, and the target
+// attributes of a rung. Included once per target (no #pragma once: the guard toggles). Only this file and
+// dot4-inl.h use raw intrinsics.
 #include "hwy/highway.h"
 
 #undef ISTHMUS_BEFORE_NAMESPACE
 #undef ISTHMUS_AFTER_NAMESPACE
 #undef ISTHMUS_SCALAR_PASS
+#undef ISTHMUS_HAS_DOT2_BF16
 #if HWY_TARGET == HWY_AVX3
-// Highway's own functions have a subset of these attributes, so they still inline into ours.
+// Highway's own functions have a subset of these attributes, so they still inline into ours. A CPU that runs
+// this target may lack BF16 (rung.h): only what multiplies_bf16() chooses uses it.
 #define ISTHMUS_BEFORE_NAMESPACE()                             \
   HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512vnni,avx512bf16") \
   static_assert(true, "For requiring trailing semicolon")
@@ -19,6 +22,11 @@
 #define ISTHMUS_SCALAR_PASS 1
 #else
 #define ISTHMUS_SCALAR_PASS 0
+#endif
+#if HWY_TARGET == HWY_AVX3 || (HWY_TARGET == HWY_NEON && defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC))
+#define ISTHMUS_HAS_DOT2_BF16 1
+#else
+#define ISTHMUS_HAS_DOT2_BF16 0
 #endif
 
 #if defined(ISTHMUS_KERNELS_DOT_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -34,31 +42,21 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+#if ISTHMUS_HAS_DOT2_BF16
 // acc[i] + a[2i] * b[2i] + a[2i+1] * b[2i+1]. a, b: pairs of bf16 in 32-bit lanes, the first of a pair in the
-// low half. AVX-512 and BFDOT flush denormal inputs, sums and results to zero; the others do not. Order
-// within a pair: see each branch.
+// low half. Denormal inputs, sums and results are flushed to zero.
 template <class D32, class VF = hn::Vec<D32>, class VU = hn::Vec<hn::RebindToUnsigned<D32>>>
-HWY_INLINE VF dot2_bf16(D32 df, VU a, VU b, VF acc) {
+HWY_INLINE VF dot2_bf16(D32, VU a, VU b, VF acc) {
 #if HWY_TARGET == HWY_AVX3
-  (void)df;
   static_assert(hn::MaxLanes(D32()) == 16, "full vectors only");
   return VF{_mm512_dpbf16_ps(acc.raw, reinterpret_cast<__m512bh>(a.raw), reinterpret_cast<__m512bh>(b.raw))};
-#elif HWY_TARGET == HWY_NEON && defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#else
   // Both products are added before acc is, and every sum is rounded to odd: the same bits on every CPU, as
   // long as nothing sets FPCR.EBF.
-  (void)df;
   return VF{vbfdotq_f32(acc.raw, vreinterpretq_bf16_u32(a.raw), vreinterpretq_bf16_u32(b.raw))};
-#else
-  // Products of bf16 are exact in f32, so a fused and an unfused multiply-add round alike.
-  const hn::RebindToUnsigned<D32> du;
-  const VU high = hn::Set(du, 0xffff0000u);
-  const VF a0 = hn::BitCast(df, hn::ShiftLeft<16>(a));
-  const VF b0 = hn::BitCast(df, hn::ShiftLeft<16>(b));
-  const VF a1 = hn::BitCast(df, hn::And(a, high));
-  const VF b1 = hn::BitCast(df, hn::And(b, high));
-  return hn::MulAdd(a0, b0, hn::MulAdd(a1, b1, acc));
 #endif
 }
+#endif
 
 // f32 lanes to the bits of bf16 in the low half of each 32-bit lane: nearest even, NaN stays NaN
 // (base/float16.h to_bf16).
@@ -74,6 +72,7 @@ HWY_INLINE VU bf16_bits(D32 df, VF x) {
   return hn::IfThenElse(nan, hn::Or(upper, hn::Set(du, 0x40)), rounded);
 }
 
+#if ISTHMUS_HAS_DOT2_BF16
 // Two vectors to 2 * lanes bf16 in memory, for values whose denormals do not matter: AVX-512 flushes them to
 // zero.
 template <class D32, class VF = hn::Vec<D32>>
@@ -88,6 +87,7 @@ HWY_INLINE void store_bf16_pair(D32 df, VF first, VF second, uint16_t* out) {
   hn::StoreU(hn::DemoteTo(du16, hn::BitCast(di, bf16_bits(df, second))), du16, out + hn::Lanes(df));
 #endif
 }
+#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace isthmus::kernels

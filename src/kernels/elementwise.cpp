@@ -2,10 +2,7 @@
 #include "kernels/elementwise.h"
 
 #include "kernels/parallel.h"
-#include "kernels/scalar.h"
-#ifndef ISTHMUS_COMPUTE_SERIAL
 #include "kernels/row_kernels.h"
-#endif
 
 namespace isthmus::kernels {
 namespace {
@@ -13,10 +10,6 @@ namespace {
 constexpr int64_t kValuesPerThread = 16 * 1024;  // below this a fork costs more than it saves
 
 }  // namespace
-
-#ifdef ISTHMUS_COMPUTE_SERIAL
-namespace rows = scalar;
-#endif
 
 void rms_norm(const float* x, const float* w, float eps, int64_t n, int64_t width, float* y) {
   parallel_rows(n, width, kValuesPerThread, [&](int64_t begin, int64_t end) {

@@ -88,4 +88,8 @@ void round_to_bf16(const float* x, int64_t count, bf16* y) {
   for (int64_t i = 0; i < count; ++i) y[i] = to_bf16(x[i]);
 }
 
+void widen(const bf16* x, int64_t count, float* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = to_float(x[i]);
+}
+
 }  // namespace isthmus::kernels::scalar

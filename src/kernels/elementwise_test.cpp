@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/exp.h"
+#include "kernels/row_kernels.h"
 #include "kernels/scalar.h"
 #include "kernels/test_util.h"
 
@@ -143,6 +144,22 @@ TEST_P(ElementwiseTest, RoundingEqualsItsTwinOnEveryKindOfValue) {
   }
 }
 
+TEST_P(ElementwiseTest, WideningKeepsEveryValue) {
+  std::vector<bf16> all(65536);
+  for (size_t i = 0; i < all.size(); ++i) all[i].bits = static_cast<uint16_t>(i);
+  for (const size_t count : {size_t{0}, size_t{1}, size_t{15}, size_t{17}, all.size() - 1}) {
+    for (const size_t offset : {size_t{0}, size_t{1}}) {
+      std::vector<float> want(count), got(count);
+      for (size_t i = 0; i < count; ++i) {
+        const uint32_t bits = static_cast<uint32_t>(all[i + offset].bits) << 16;
+        std::memcpy(&want[i], &bits, sizeof(bits));
+      }
+      rows::widen(all.data() + offset, static_cast<int64_t>(count), got.data());
+      EXPECT_TRUE(same_bits(got, want)) << count;
+    }
+  }
+}
+
 TEST_P(ElementwiseTest, ARowsBitsDependOnNeitherNeighboursNorThreads) {
   const int n = 300, width = 129;
   const std::vector<float> x = random_floats(n * 2 * width, 9);
@@ -164,7 +181,7 @@ TEST_P(ElementwiseTest, ARowsBitsDependOnNeitherNeighboursNorThreads) {
 }
 
 TEST(RungMachineryTest, OnlyAvailableRungsCanBeForced) {
-  for (Rung rung : {Rung::kScalar, Rung::kAvx2, Rung::kAvx512, Rung::kNeon}) {
+  for (Rung rung : {Rung::kScalar, Rung::kAvx2, Rung::kAvx512, Rung::kAvx512Bf16, Rung::kNeon}) {
     bool available = false;
     for (Rung r : available_rungs()) available = available || r == rung;
     EXPECT_EQ(set_rung(rung), available) << rung_name(rung);

@@ -9,9 +9,11 @@
 
 #include "base/aligned_buffer.h"
 #include "base/huge_pages.h"
+#include "kernels/elementwise.h"
 #include "kernels/gemm_int8.h"
 #include "kernels/gemm_panels.h"
 #include "kernels/parallel.h"
+#include "kernels/row_kernels.h"
 #include "kernels/rung.h"
 #ifdef ISTHMUS_ONEDNN
 #include "kernels/gemm_onednn.h"
@@ -24,13 +26,14 @@ struct PackedMatrix::Impl {
   int64_t k = 0;
   DType dtype = DType::kF32;
   HugeBuffer own;                      // empty when the bytes are another's
-  std::span<const std::byte> storage;  // panels of f32 or of int8; empty when `blocked` is set
+  std::span<const std::byte> storage;  // panels of `dtype`; empty when `blocked` is set
 #ifdef ISTHMUS_ONEDNN
   std::unique_ptr<OneDnnMatrix> blocked;
 #endif
 
-  const float* panels() const {
-    return reinterpret_cast<const float*>(storage.data());
+  template <typename T>
+  PanelWeights<T> panels() const {
+    return {reinterpret_cast<const T*>(storage.data()), n, k};
   }
 };
 
@@ -42,8 +45,8 @@ PackedMatrix::~PackedMatrix() = default;
 namespace {
 
 constexpr int64_t kFlopsPerThread = 1 << 20;
-constexpr int64_t kValuesPerThread = 1 << 16;
-constexpr int64_t kInt8RowBlock = 128;  // rows of one item of work; they stay in the second-level cache
+constexpr int64_t kRowBlock = 192;
+constexpr int64_t kPadding = 16;  // f32 values, a line
 
 Status check_shape(int64_t n, int64_t k) {
   if (n > 0 && k > 0) return {};
@@ -51,64 +54,78 @@ Status check_shape(int64_t n, int64_t k) {
                                       ", " + std::to_string(k) + "]"};
 }
 
-std::vector<float> expand(const bf16* in, int64_t count) {
-  std::vector<float> out(static_cast<size_t>(count));
-  for (size_t i = 0; i < out.size(); ++i) out[i] = to_float(in[i]);
-  return out;
-}
-
 #ifdef ISTHMUS_ONEDNN
 bool uses_onednn(DType dtype) {
-  return dtype == DType::kBF16 && active_rung() == Rung::kAvx512;  // oneDNN has no bf16 product below AVX-512
+  return dtype == DType::kBF16 && multiplies_bf16(active_rung());
 }
 #endif
 
-void multiply(const PanelProduct& w, const float* in, int64_t m, float* out) {
-  const int64_t panels = (w.n + kPanelColumns - 1) / kPanelColumns;
-  parallel_rows(panels, 2 * m * w.k * kPanelColumns, kFlopsPerThread,
-                [&](int64_t first, int64_t last) { gemm_panels(w, in, m, first, last, out); });
-}
-
-// Activations in int8, kept from call to call.
-struct Int8Scratch {
+// A block of activations, prepared by the thread that multiplies it, in memory kept from call to call: in its
+// second-level cache they stay while the panels pass by.
+struct BlockScratch {
+  AlignedBuffer<float> wide;
   AlignedBuffer<int8_t> q;
   AlignedBuffer<float> scale;
   AlignedBuffer<int32_t> sum;
 
-  void reserve(int64_t rows, int64_t stride) {
-    if (q.size() < static_cast<size_t>(rows * stride))
-      q = AlignedBuffer<int8_t>(static_cast<size_t>(rows * stride));
-    if (scale.size() < static_cast<size_t>(rows)) {
-      scale = AlignedBuffer<float>(static_cast<size_t>(rows));
-      sum = AlignedBuffer<int32_t>(static_cast<size_t>(rows));
-    }
+  template <typename T>
+  static T* room(AlignedBuffer<T>& buffer, int64_t count) {
+    if (buffer.size() < static_cast<size_t>(count)) buffer = AlignedBuffer<T>(static_cast<size_t>(count));
+    return buffer.data();
   }
 };
 
-void multiply_int8(const Int8Weights& w, const bf16* in, int64_t m, float* out, bool accumulate) {
-  static thread_local Int8Scratch scratch;
-  const int64_t stride = w.groups() * 4;
-  scratch.reserve(m, stride);
-  // Not `scratch` itself: in the team's threads that name is their own.
-  int8_t* const q = scratch.q.data();
-  float* const scale = scratch.scale.data();
-  int32_t* const sum = scratch.sum.data();
-  parallel_rows(m, w.k, kValuesPerThread, [=](int64_t first, int64_t last) {
-    if (stride != w.k) std::memset(q + first * stride, 0, static_cast<size_t>((last - first) * stride));
-    quantize_int8(in + first * w.k, last - first, w.k, q + first * stride, scale + first, sum + first);
+BlockScratch& block_scratch() {
+  static thread_local BlockScratch scratch;
+  return scratch;
+}
+
+// f(first row, rows, panel, is the block new to this thread?)
+template <typename F>
+void for_each_panel(int64_t m, int64_t n, int64_t k, int64_t panels, const F& f) {
+  const int64_t blocks = (m + kRowBlock - 1) / kRowBlock;
+  parallel_groups(blocks, panels, 2 * m * n * k, kFlopsPerThread,
+                  [&](int64_t block, int64_t panel, bool is_new) {
+                    const int64_t first = block * kRowBlock;
+                    f(first, std::min(kRowBlock, m - first), panel, is_new);
+                  });
+}
+
+void multiply(const PanelWeights<float>& w, const float* in, int64_t m, float* out, bool accumulate) {
+  for_each_panel(m, w.n, w.k, panel_count(w.n), [&](int64_t first, int64_t rows, int64_t panel, bool) {
+    gemm_panel(w, {in + first * w.k, w.k, rows, accumulate, out + first * w.n}, panel);
   });
-  const Int8Product product{w, {q, scale, sum}, accumulate, out};
-  const int64_t blocks = (m + kInt8RowBlock - 1) / kInt8RowBlock, panels = w.panel_count();
-  parallel_items(blocks * panels, 2 * m * w.n * w.k, kFlopsPerThread, [&](int64_t item) {
-    const int64_t first = item / panels * kInt8RowBlock;
-    gemm_int8(product, first, std::min(first + kInt8RowBlock, m), item % panels);
+}
+
+void multiply(const PanelWeights<bf16>& w, const bf16* in, int64_t m, float* out, bool accumulate) {
+  // Rows a power of two apart would fall into the same few lines of a cache.
+  const int64_t stride = w.k + kPadding;
+  for_each_panel(m, w.n, w.k, panel_count(w.n), [&](int64_t first, int64_t rows, int64_t panel, bool is_new) {
+    float* const wide = BlockScratch::room(block_scratch().wide, kRowBlock * stride);
+    for (int64_t r = 0; is_new && r < rows; ++r) rows::widen(in + (first + r) * w.k, w.k, wide + r * stride);
+    gemm_panel(w, {wide, stride, rows, accumulate, out + first * w.n}, panel);
+  });
+}
+
+void multiply(const Int8Weights& w, const bf16* in, int64_t m, float* out, bool accumulate) {
+  const int64_t stride = w.groups() * 4;
+  for_each_panel(m, w.n, w.k, w.panel_count(), [&](int64_t first, int64_t rows, int64_t panel, bool is_new) {
+    BlockScratch& scratch = block_scratch();
+    int8_t* const q = BlockScratch::room(scratch.q, kRowBlock * stride);
+    float* const scale = BlockScratch::room(scratch.scale, kRowBlock);
+    int32_t* const sum = BlockScratch::room(scratch.sum, kRowBlock);
+    if (is_new) {
+      if (stride != w.k) std::memset(q, 0, static_cast<size_t>(rows * stride));
+      quantize_int8(in + first * w.k, rows, w.k, q, scale, sum);
+    }
+    gemm_int8({w, {q, scale, sum}, accumulate, out + first * w.n}, 0, rows, panel);
   });
 }
 
 // Of the layouts that are ours.
 size_t panel_bytes(DType dtype, int64_t n, int64_t k) {
   if (dtype == DType::kI8) return Int8Weights{nullptr, n, k}.bytes();
-  return static_cast<size_t>(panel_values(n, k)) * sizeof(float);
+  return static_cast<size_t>(panel_values(n, k)) * dtype_info(dtype).block_bytes;
 }
 
 }  // namespace
@@ -147,7 +164,7 @@ Result<PackedMatrix> PackedMatrix::pack(const bf16* weights, int64_t n, int64_t 
   }
 #endif
   ASSIGN_OR_RETURN(PackedMatrix m, with_room(DType::kBF16, n, k));
-  pack_panels(expand(weights, n * k).data(), n, k, reinterpret_cast<float*>(m.impl_->own.data()));
+  pack_panels(weights, n, k, reinterpret_cast<bf16*>(m.impl_->own.data()));
   return m;
 }
 
@@ -207,12 +224,12 @@ std::span<const std::byte> PackedMatrix::storage() const {
 
 void gemm(const PackedMatrix& w, const float* in, int64_t m, float* out, bool accumulate) {
   ISTHMUS_CHECK(w.dtype() == DType::kF32);
-  multiply({w.impl().panels(), w.n(), w.k(), accumulate}, in, m, out);
+  multiply(w.impl().panels<float>(), in, m, out, accumulate);
 }
 
 void gemm(const PackedMatrix& w, const bf16* in, int64_t m, float* out, bool accumulate) {
   if (w.dtype() == DType::kI8) {
-    return multiply_int8({w.impl().storage.data(), w.n(), w.k()}, in, m, out, accumulate);
+    return multiply(Int8Weights{w.impl().storage.data(), w.n(), w.k()}, in, m, out, accumulate);
   }
   ISTHMUS_CHECK(w.dtype() == DType::kBF16);
 #ifdef ISTHMUS_ONEDNN
@@ -221,7 +238,7 @@ void gemm(const PackedMatrix& w, const bf16* in, int64_t m, float* out, bool acc
     return;
   }
 #endif
-  multiply({w.impl().panels(), w.n(), w.k(), accumulate}, expand(in, m * w.k()).data(), m, out);
+  multiply(w.impl().panels<bf16>(), in, m, out, accumulate);
 }
 
 bool gemm_rows_invariant(const PackedMatrix& w) {

@@ -5,43 +5,73 @@
 #include <cstddef>
 
 namespace isthmus::kernels {
+namespace {
 
-void pack_panels(const float* weights, int64_t n, int64_t k, float* panels) {
+float widened(float v) {
+  return v;
+}
+float widened(bf16 v) {
+  return to_float(v);
+}
+
+template <typename T>
+void pack(const T* weights, int64_t n, int64_t k, T* panels) {
   for (int64_t row = 0; row < n; ++row) {
-    float* panel = panels + (row / kPanelColumns) * k * kPanelColumns + row % kPanelColumns;
+    T* panel = panels + (row / kPanelColumns) * k * kPanelColumns + row % kPanelColumns;
     for (int64_t i = 0; i < k; ++i) panel[i * kPanelColumns] = weights[row * k + i];
   }
 }
 
-namespace scalar {
+// sums[32] = the products of `steps` activations with as many rows of a panel.
+template <typename T>
+void sum_chunk(const float* in, const T* panel, int64_t steps, float* sums) {
+  std::fill_n(sums, kPanelColumns, 0.0f);
+  for (int64_t i = 0; i < steps; ++i, panel += kPanelColumns) {
+    for (int j = 0; j < kPanelColumns; ++j) sums[j] += in[i] * widened(panel[j]);
+  }
+}
 
-void gemm_panels(const PanelProduct& w, const float* in, int64_t m, int64_t first, int64_t last, float* out) {
-  for (int64_t p = first; p < last; ++p) {
-    const float* panel = w.panels + p * w.k * kPanelColumns;
-    const int64_t column = p * kPanelColumns;
-    const int64_t columns = std::min<int64_t>(kPanelColumns, w.n - column);
-    for (int64_t r = 0; r < m; ++r) {
-      float total[kPanelColumns] = {};
-      for (int64_t chunk = 0; chunk < w.k; chunk += kPanelChunk) {
-        float sum[kPanelColumns] = {};
-        const int64_t end = std::min<int64_t>(chunk + kPanelChunk, w.k);
-        for (int64_t i = chunk; i < end; ++i) {
-          const float a = in[r * w.k + i];
-          for (int j = 0; j < kPanelColumns; ++j) sum[j] += a * panel[i * kPanelColumns + j];
-        }
-        for (int j = 0; j < kPanelColumns; ++j) total[j] += sum[j];
-      }
-      float* y = out + r * w.n + column;
-      for (int64_t j = 0; j < columns; ++j) y[j] = w.accumulate ? y[j] + total[j] : total[j];
+template <typename T>
+void multiply(const PanelWeights<T>& w, const PanelRows& rows, int64_t panel) {
+  const T* weights = w.panels + panel * w.k * kPanelColumns;
+  const int64_t column = panel * kPanelColumns;
+  const int64_t columns = std::min<int64_t>(kPanelColumns, w.n - column);
+  for (int64_t r = 0; r < rows.count; ++r) {
+    float* y = rows.out + r * w.n + column;
+    for (int64_t chunk = 0; chunk < w.k; chunk += kPanelChunk) {
+      float sums[kPanelColumns];
+      sum_chunk(rows.in + r * rows.in_stride + chunk, weights + chunk * kPanelColumns,
+                std::min<int64_t>(kPanelChunk, w.k - chunk), sums);
+      const bool add = rows.accumulate || chunk > 0;
+      for (int64_t j = 0; j < columns; ++j) y[j] = add ? y[j] + sums[j] : sums[j];
     }
   }
 }
 
+}  // namespace
+
+void pack_panels(const bf16* weights, int64_t n, int64_t k, bf16* panels) {
+  pack(weights, n, k, panels);
+}
+void pack_panels(const float* weights, int64_t n, int64_t k, float* panels) {
+  pack(weights, n, k, panels);
+}
+
+namespace scalar {
+void gemm_panel(const PanelWeights<bf16>& w, const PanelRows& rows, int64_t panel) {
+  multiply(w, rows, panel);
+}
+void gemm_panel(const PanelWeights<float>& w, const PanelRows& rows, int64_t panel) {
+  multiply(w, rows, panel);
+}
 }  // namespace scalar
 
 #ifdef ISTHMUS_COMPUTE_SERIAL
-void gemm_panels(const PanelProduct& w, const float* in, int64_t m, int64_t first, int64_t last, float* out) {
-  scalar::gemm_panels(w, in, m, first, last, out);
+void gemm_panel(const PanelWeights<bf16>& w, const PanelRows& rows, int64_t panel) {
+  multiply(w, rows, panel);
+}
+void gemm_panel(const PanelWeights<float>& w, const PanelRows& rows, int64_t panel) {
+  multiply(w, rows, panel);
 }
 #endif
 

@@ -2,6 +2,9 @@
 #ifndef ISTHMUS_COMPUTE_SERIAL
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/gemm_panels.h"
 #include "kernels/simd.h"
@@ -19,74 +22,142 @@ namespace {
 
 #if ISTHMUS_SCALAR_PASS
 
-void multiply_panels(const PanelProduct& w, const float* in, int64_t m, int64_t first, int64_t last,
-                     float* out) {
-  scalar::gemm_panels(w, in, m, first, last, out);
+void multiply_bf16(const PanelWeights<bf16>& w, const PanelRows& rows, int64_t panel) {
+  scalar::gemm_panel(w, rows, panel);
+}
+void multiply_f32(const PanelWeights<float>& w, const PanelRows& rows, int64_t panel) {
+  scalar::gemm_panel(w, rows, panel);
 }
 
 #else
 
-using DF = hn::ScalableTag<float>;
+using DF = hn::CappedTag<float, 16>;
 using VF = hn::Vec<DF>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(DF()));
-constexpr int kVectors = kPanelColumns / kLanes;
+// Sums that stay in registers: 12 x 2 of AVX-512's 32, 6 x 2 of AVX2's 16, 6 x 4 of NEON's 32.
+constexpr int kVectors = kLanes == 4 ? 4 : 2;
+constexpr int kRows = kLanes == 16 ? 12 : 6;
+constexpr int kFewRows = kRows / 3;
+constexpr int kStrip = kVectors * kLanes;  // columns at once
+static_assert(kPanelColumns % kStrip == 0);
 
-// sum[R] += in[R, steps] · panel, in the order of k.
-template <int R>
-HWY_INLINE void sum_chunk(const float* panel, const float* in, int64_t in_stride, int64_t steps,
-                          VF (&sum)[R][kVectors]) {
-  for (int64_t i = 0; i < steps; ++i, panel += kPanelColumns) {
-    HWY_UNROLL(4)
-    for (int v = 0; v < kVectors; ++v) {
-      const VF b = hn::LoadU(DF(), panel + v * kLanes);
-      HWY_UNROLL(8)
-      for (int r = 0; r < R; ++r)
-        sum[r][v] = hn::Add(sum[r][v], hn::Mul(hn::Set(DF(), in[r * in_stride + i]), b));
-    }
+// A product of bf16 is exact, so that it may be fused with the addition.
+template <typename T>
+HWY_INLINE VF multiply_add(VF a, VF b, VF sum) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    return hn::MulAdd(a, b, sum);
+  } else {
+    return hn::Add(sum, hn::Mul(a, b));
   }
 }
 
-// R rows of one panel. A row's operations are the same whatever R is.
-template <int R>
-HWY_INLINE void panel_rows(const PanelProduct& w, const float* panel, const float* in, int64_t columns,
-                           float* out) {
-  HWY_ALIGN float total[R][kPanelColumns] = {};
+template <typename T, int... kVector>
+HWY_INLINE void add_products(VF a, const VF (&b)[kVectors], VF (&sum)[kVectors],
+                             std::integer_sequence<int, kVector...>) {
+  ((sum[kVector] = multiply_add<T>(a, b[kVector], sum[kVector])), ...);
+}
+
+template <int... kVector>
+HWY_INLINE void clear(VF (&sum)[kVectors], std::integer_sequence<int, kVector...>) {
+  ((sum[kVector] = hn::Zero(DF())), ...);
+}
+
+template <int... kVector>
+HWY_INLINE void store(const VF (&sum)[kVectors], bool add, float* y, std::integer_sequence<int, kVector...>) {
+  (hn::StoreU(add ? hn::Add(hn::LoadU(DF(), y + kVector * kLanes), sum[kVector]) : sum[kVector], DF(),
+              y + kVector * kLanes),
+   ...);
+}
+
+// One strip of a chunk: its weights as f32 [steps][kPanelColumns], and where its sums go.
+struct Strip {
+  const float* weights;
+  int64_t steps;
+  int64_t columns;  // kStrip, but for the last one
+  bool add;
+};
+
+HWY_INLINE void store_some(const float* y, int64_t columns, bool add, float* out) {
+  for (int64_t j = 0; j < columns; ++j) out[j] = add ? out[j] + y[j] : y[j];
+}
+
+// Rows kRow... of `in` and `out`. A row's operations are the same in any company.
+template <typename T, int... kVector, int... kRow>
+HWY_INLINE void multiply_rows(const Strip& s, const float* in, int64_t in_stride, float* out,
+                              int64_t out_stride, std::integer_sequence<int, kVector...> vectors,
+                              std::integer_sequence<int, kRow...>) {
+  VF sum[sizeof...(kRow)][kVectors];
+  (clear(sum[kRow], vectors), ...);
+  const float* const row[] = {in + kRow * in_stride...};
+  const float* weights = s.weights;
+  for (int64_t i = 0; i < s.steps; ++i, weights += kPanelColumns) {
+    const VF b[kVectors] = {hn::LoadU(DF(), weights + kVector * kLanes)...};
+    (add_products<T>(hn::Set(DF(), row[kRow][i]), b, sum[kRow], vectors), ...);
+  }
+  if (s.columns == kStrip) {
+    (store(sum[kRow], s.add, out + kRow * out_stride, vectors), ...);
+    return;
+  }
+  HWY_ALIGN float y[sizeof...(kRow)][kStrip];
+  (store(sum[kRow], false, y[kRow], vectors), ...);
+  (store_some(y[kRow], s.columns, s.add, out + kRow * out_stride), ...);
+}
+
+template <typename T>
+void multiply_strip(const Strip& s, const float* in, int64_t in_stride, int64_t rows, float* out,
+                    int64_t out_stride) {
+  constexpr auto vectors = std::make_integer_sequence<int, kVectors>();
+  int64_t r = 0;
+  for (; r + kRows <= rows; r += kRows) {
+    multiply_rows<T>(s, in + r * in_stride, in_stride, out + r * out_stride, out_stride, vectors,
+                     std::make_integer_sequence<int, kRows>());
+  }
+  for (; r + kFewRows <= rows; r += kFewRows) {
+    multiply_rows<T>(s, in + r * in_stride, in_stride, out + r * out_stride, out_stride, vectors,
+                     std::make_integer_sequence<int, kFewRows>());
+  }
+  for (; r < rows; ++r) {
+    multiply_rows<T>(s, in + r * in_stride, in_stride, out + r * out_stride, out_stride, vectors,
+                     std::make_integer_sequence<int, 1>());
+  }
+}
+
+// The chunk as f32: where it lies, or widened into `room`, which all rows then find in the first-level cache.
+HWY_INLINE const float* chunk_weights(const float* panel, int64_t, float*) {
+  return panel;
+}
+HWY_INLINE const float* chunk_weights(const bf16* panel, int64_t steps, float* room) {
+  const hn::RebindToUnsigned<DF> du;
+  const hn::Rebind<uint16_t, DF> d16;
+  const auto* bits = reinterpret_cast<const uint16_t*>(panel);
+  for (int64_t i = 0; i < steps * kPanelColumns; i += kLanes) {
+    const auto wide = hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, bits + i)));
+    hn::Store(hn::BitCast(DF(), wide), DF(), room + i);
+  }
+  return room;
+}
+
+template <typename T>
+HWY_INLINE void multiply(const PanelWeights<T>& w, const PanelRows& rows, int64_t panel) {
+  HWY_ALIGN float room[std::is_same_v<T, bf16> ? kPanelChunk * kPanelColumns : 1];
+  const T* weights = w.panels + panel * w.k * kPanelColumns;
+  const int64_t column = panel * kPanelColumns;
   for (int64_t chunk = 0; chunk < w.k; chunk += kPanelChunk) {
-    VF sum[R][kVectors];
-    HWY_UNROLL(8)
-    for (int r = 0; r < R; ++r) {
-      HWY_UNROLL(4)
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(DF());
+    const int64_t steps = std::min<int64_t>(kPanelChunk, w.k - chunk);
+    const float* wide = chunk_weights(weights + chunk * kPanelColumns, steps, room);
+    for (int at = 0; at < kPanelColumns && column + at < w.n; at += kStrip) {
+      const Strip strip{wide + at, steps, std::min<int64_t>(kStrip, w.n - column - at),
+                        rows.accumulate || chunk > 0};
+      multiply_strip<T>(strip, rows.in + chunk, rows.in_stride, rows.count, rows.out + column + at, w.n);
     }
-    sum_chunk<R>(panel + chunk * kPanelColumns, in + chunk, w.k, std::min<int64_t>(kPanelChunk, w.k - chunk),
-                 sum);
-    HWY_UNROLL(8)
-    for (int r = 0; r < R; ++r) {
-      HWY_UNROLL(4)
-      for (int v = 0; v < kVectors; ++v) {
-        float* t = total[r] + v * kLanes;
-        hn::Store(hn::Add(hn::Load(DF(), t), sum[r][v]), DF(), t);
-      }
-    }
-  }
-  for (int r = 0; r < R; ++r) {
-    float* y = out + r * w.n;
-    for (int64_t j = 0; j < columns; ++j) y[j] = w.accumulate ? y[j] + total[r][j] : total[r][j];
   }
 }
 
-void multiply_panels(const PanelProduct& w, const float* in, int64_t m, int64_t first, int64_t last,
-                     float* out) {
-  constexpr int kRows = kVectors == 1 ? 8 : 4;
-  for (int64_t p = first; p < last; ++p) {
-    const float* panel = w.panels + p * w.k * kPanelColumns;
-    const int64_t column = p * kPanelColumns;
-    const int64_t columns = std::min<int64_t>(kPanelColumns, w.n - column);
-    int64_t r = 0;
-    for (; r + kRows <= m; r += kRows)
-      panel_rows<kRows>(w, panel, in + r * w.k, columns, out + r * w.n + column);
-    for (; r < m; ++r) panel_rows<1>(w, panel, in + r * w.k, columns, out + r * w.n + column);
-  }
+void multiply_bf16(const PanelWeights<bf16>& w, const PanelRows& rows, int64_t panel) {
+  multiply(w, rows, panel);
+}
+void multiply_f32(const PanelWeights<float>& w, const PanelRows& rows, int64_t panel) {
+  multiply(w, rows, panel);
 }
 
 #endif  // ISTHMUS_SCALAR_PASS
@@ -98,9 +169,13 @@ ISTHMUS_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace isthmus::kernels {
-HWY_EXPORT(multiply_panels);
-void gemm_panels(const PanelProduct& w, const float* in, int64_t m, int64_t first, int64_t last, float* out) {
-  ISTHMUS_DISPATCH(multiply_panels)(w, in, m, first, last, out);
+HWY_EXPORT(multiply_bf16);
+HWY_EXPORT(multiply_f32);
+void gemm_panel(const PanelWeights<bf16>& w, const PanelRows& rows, int64_t panel) {
+  ISTHMUS_DISPATCH(multiply_bf16)(w, rows, panel);
+}
+void gemm_panel(const PanelWeights<float>& w, const PanelRows& rows, int64_t panel) {
+  ISTHMUS_DISPATCH(multiply_f32)(w, rows, panel);
 }
 }  // namespace isthmus::kernels
 #endif  // HWY_ONCE

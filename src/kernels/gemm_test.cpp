@@ -54,17 +54,30 @@ TEST_P(GemmTest, MatchesADoubleProduct) {
   }
 }
 
+// Panels that hold T.
+template <typename T>
+void expect_twin(const std::vector<T>& w, const std::vector<float>& in, int64_t m, int64_t n, int64_t k) {
+  std::vector<T> panels(panel_values(n, k));
+  pack_panels(w.data(), n, k, panels.data());
+  for (const bool accumulate : {false, true}) {
+    std::vector<float> got(m * n, 1.0f), want(m * n, 1.0f);
+    const PanelWeights<T> weights{panels.data(), n, k};
+    for (int64_t panel = 0; panel < panel_count(n); ++panel) {
+      gemm_panel(weights, {in.data(), k, m, accumulate, got.data()}, panel);
+      scalar::gemm_panel(weights, {in.data(), k, m, accumulate, want.data()}, panel);
+    }
+    EXPECT_TRUE(same_bits(got, want)) << m << " " << n << " " << k << " " << accumulate;
+  }
+}
+
 TEST_P(GemmTest, PanelsEqualTheirTwin) {
-  for (int64_t n = 1; n <= 33; ++n) {
-    for (const auto& [m, k] : {std::pair{1, 5}, {7, 64}, {9, 129}}) {
+  for (int64_t n : {1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 95, 96, 100}) {
+    for (const auto& [m, k] : {std::pair{1, 5}, {7, 64}, {19, 129}, {29, 193}, {41, 600}}) {
       const std::vector<float> w = random_floats(n * k, 3), in = random_floats(m * k, 4);
-      std::vector<float> panels(panel_values(n, k));
-      pack_panels(w.data(), n, k, panels.data());
-      const int64_t count = (n + kPanelColumns - 1) / kPanelColumns;
-      std::vector<float> got(m * n, 1.0f), want(m * n, 1.0f);
-      gemm_panels({panels.data(), n, k, true}, in.data(), m, 0, count, got.data());
-      scalar::gemm_panels({panels.data(), n, k, true}, in.data(), m, 0, count, want.data());
-      EXPECT_TRUE(same_bits(got, want)) << m << " " << n << " " << k;
+      expect_twin(w, in, m, n, k);
+      std::vector<float> rounded;
+      for (const bf16 v : to_bf16s(in)) rounded.push_back(to_float(v));
+      expect_twin(to_bf16s(w), rounded, m, n, k);
     }
   }
 }
@@ -93,10 +106,10 @@ TEST_P(GemmTest, ARowsBitsDependOnNeitherMNorThreads) {
   // SmolLM2's products, and two that are no multiples of anything. The scalar rung is slow: small shapes
   // only.
   std::vector<std::pair<int64_t, int64_t>> shapes = {{100, 72}, {33, 161}};
-  if (GetParam() == Rung::kAvx512)
+  if (GetParam() == Rung::kAvx512 || GetParam() == Rung::kAvx512Bf16)
     shapes.insert(shapes.end(), {{576, 576}, {384, 576}, {3072, 576}, {576, 1536}});
   for (const auto& [n, k] : shapes) {
-    const int64_t rows = GetParam() == Rung::kAvx512 ? 2048 : 513;
+    const int64_t rows = GetParam() == Rung::kAvx512Bf16 ? 2048 : 513;
     const std::vector<float> w = random_floats(n * k, 5, 0.05f), in = random_floats(rows * k, 6);
     Result<PackedMatrix> packed = PackedMatrix::pack(to_bf16s(w).data(), n, k);
     ASSERT_TRUE(packed.ok());

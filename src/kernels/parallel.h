@@ -8,6 +8,9 @@
 
 #ifndef ISTHMUS_COMPUTE_SERIAL
 #include <omp.h>
+
+#include <atomic>
+#include <vector>
 #endif
 
 namespace isthmus::kernels {
@@ -45,6 +48,31 @@ void parallel_items(int64_t n, [[maybe_unused]] int64_t work, [[maybe_unused]] i
 #else
 #pragma omp parallel for schedule(dynamic, 1) if (n > 1 && work >= minimum)
   for (int64_t i = 0; i < n; ++i) f(i);
+#endif
+}
+
+// f(group, item, first) for every item of every group. Threads begin with different groups, and each stays
+// with one while it has items left: `first` says that this thread has just come to the group, and may
+// prepare what its items share. On the calling thread alone where the whole is less than `minimum` units.
+template <typename F>
+void parallel_groups(int64_t groups, int64_t items, [[maybe_unused]] int64_t work,
+                     [[maybe_unused]] int64_t minimum, const F& f) {
+#ifdef ISTHMUS_COMPUTE_SERIAL
+  for (int64_t g = 0; g < groups; ++g)
+    for (int64_t i = 0; i < items; ++i) f(g, i, i == 0);
+#else
+  std::vector<std::atomic<int64_t> > next(static_cast<size_t>(groups));
+#pragma omp parallel if (groups * items > 1 && work >= minimum)
+  {
+    const int64_t begin = omp_get_thread_num() * groups / omp_get_num_threads();
+    for (int64_t visit = 0; visit < groups; ++visit) {
+      const int64_t g = (begin + visit) % groups;
+      bool first = true;
+      for (int64_t i; (i = next[static_cast<size_t>(g)].fetch_add(1, std::memory_order_relaxed)) < items;
+           first = false)
+        f(g, i, first);
+    }
+  }
 #endif
 }
 

@@ -76,9 +76,14 @@ int64_t run_f32(int64_t rounds) {
   return rounds * kChains * kLanes * 2;
 }
 int64_t run_bf16(int64_t rounds) {
+#if ISTHMUS_HAS_DOT2_BF16
+  if (!multiplies_bf16(active_rung())) return run_f32(rounds);
   const auto x = hn::Set(DU(), 0x3f003f00u);
   run_chains(DF(), rounds, [&](auto sum) HWY_ATTR { return dot2_bf16(DF(), x, x, sum); });
   return rounds * kChains * kLanes * 4;
+#else
+  return run_f32(rounds);  // as prompts do
+#endif
 }
 int64_t run_int8(int64_t rounds) {
   const auto x = hn::Set(DI(), 0x01010101);

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "base/aligned_buffer.h"
 #include "kernels/attention.h"
 #include "kernels/bench_inputs.h"
 #include "kernels/elementwise.h"
@@ -23,14 +24,14 @@ void BM_Gemm(benchmark::State& state) {
   const int64_t m = state.range(1), n = state.range(2), k = state.range(3);
   Result<PackedMatrix> w = PackedMatrix::pack(ramp(n * k).data(), n, k);
   const std::vector<bf16> in = ramp(m * k);
-  std::vector<float> out(static_cast<size_t>(m * n));
+  isthmus::AlignedBuffer<float> out(static_cast<size_t>(m * n));
   for (auto _ : state) gemm(*w, in.data(), m, out.data());
   report_flops(state, 2.0 * static_cast<double>(m * n * k));
 }
 
 void gemm_shapes(benchmark::internal::Benchmark* b) {
   for (int64_t threads : {1, 2}) {
-    for (const auto& [n, k] : {std::pair{576, 576}, {384, 576}, {3072, 576}, {576, 1536}})
+    for (const auto& [n, k] : {std::pair{576, 576}, {384, 576}, {3072, 576}, {576, 1536}, {2048, 2048}})
       b->Args({threads, 512, n, k});
   }
 }
@@ -45,7 +46,7 @@ void BM_GemmInt8(benchmark::State& state) {
     weights[i] = static_cast<float>(i * 40503u % 1024u) * 0x1p-9f - 1.0f;
   Result<PackedMatrix> w = PackedMatrix::pack_int8(weights.data(), n, k);
   const std::vector<bf16> in = ramp(m * k);
-  std::vector<float> out(static_cast<size_t>(m * n));
+  isthmus::AlignedBuffer<float> out(static_cast<size_t>(m * n));
   for (auto _ : state) gemm(*w, in.data(), m, out.data());
   report_flops(state, 2.0 * static_cast<double>(m * n * k));
 }

@@ -43,6 +43,9 @@ void add_bias_rows(float* y, const float* bias, int64_t n, int64_t width) {
 void round_row(const float* x, int64_t count, bf16* y) {
   scalar::round_to_bf16(x, count, y);
 }
+void widen_row(const bf16* x, int64_t count, float* y) {
+  scalar::widen(x, count, y);
+}
 
 #else
 
@@ -192,6 +195,17 @@ void round_row(const float* x, int64_t count, bf16* y) {
   for (; i < count; ++i) y[i] = to_bf16(x[i]);
 }
 
+void widen_row(const bf16* x, int64_t count, float* y) {
+  const hn::RebindToUnsigned<DF> du;
+  const hn::Rebind<uint16_t, DF> d16;
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const auto half = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(x + i));
+    store_lanes(hn::BitCast(DF(), hn::ShiftLeft<16>(hn::PromoteTo(du, half))), y + i);
+  }
+  for (; i < count; ++i) y[i] = to_float(x[i]);
+}
+
 #endif  // ISTHMUS_SCALAR_PASS
 
 }  // namespace
@@ -209,6 +223,7 @@ HWY_EXPORT(silu_mul_f32);
 HWY_EXPORT(silu_mul_bf16);
 HWY_EXPORT(add_bias_rows);
 HWY_EXPORT(round_row);
+HWY_EXPORT(widen_row);
 
 namespace rows {
 
@@ -232,6 +247,9 @@ void add_bias(float* y, const float* bias, int64_t n, int64_t width) {
 }
 void round_to_bf16(const float* x, int64_t count, bf16* y) {
   ISTHMUS_DISPATCH(round_row)(x, count, y);
+}
+void widen(const bf16* x, int64_t count, float* y) {
+  ISTHMUS_DISPATCH(widen_row)(x, count, y);
 }
 
 }  // namespace rows

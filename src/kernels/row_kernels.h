@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // SIMD forms of the elementwise kernels on one thread (elementwise.cpp splits rows over threads).
 // Bit-identical to their scalar twins (scalar.h) on every rung: products and sums are rounded separately and
-// sums keep 16 lanes' order. Full build only.
+// sums keep 16 lanes' order. In the serial build, those twins.
 #pragma once
 
 #include <cstdint>
 
 #include "base/float16.h"
 #include "kernels/elementwise.h"
+#include "kernels/scalar.h"
 
+#ifdef ISTHMUS_COMPUTE_SERIAL
+namespace isthmus::kernels {
+namespace rows = scalar;
+}
+#else
 namespace isthmus::kernels::rows {
 
 void rms_norm(const float* x, const float* w, float eps, int64_t n, int64_t width, float* y);
@@ -18,5 +24,7 @@ void silu_mul(const float* gate_up, int64_t n, int64_t width, bf16* y);
 void silu_mul(const float* gate_up, int64_t n, int64_t width, float* y);
 void add_bias(float* y, const float* bias, int64_t n, int64_t width);
 void round_to_bf16(const float* x, int64_t count, bf16* y);
+void widen(const bf16* x, int64_t count, float* y);  // to f32
 
 }  // namespace isthmus::kernels::rows
+#endif

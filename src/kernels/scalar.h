@@ -20,6 +20,7 @@ void silu_mul(const float* gate_up, int64_t n, int64_t width, bf16* y);
 void silu_mul(const float* gate_up, int64_t n, int64_t width, float* y);
 void add_bias(float* y, const float* bias, int64_t n, int64_t width);
 void round_to_bf16(const float* x, int64_t count, bf16* y);
+void widen(const bf16* x, int64_t count, float* y);
 
 void kv_append(const KvLayerView& kv, int64_t first, int64_t n, const float* k, const float* v);
 void attention_prompt(const KvLayerView& kv, const AttentionShape& shape, const bf16* q, int64_t first,
