@@ -16,23 +16,16 @@ ISTHMUS_BEFORE_NAMESPACE();
 namespace isthmus::kernels {
 namespace HWY_NAMESPACE {
 
-// Horner step with two roundings: the multiplier and the adder are separate units, so a fused form would not
-// be faster here.
-template <class V>
-HWY_INLINE V mul_then_add(V p, V r, V c) {
-  return hn::Add(hn::Mul(p, r), c);
-}
-
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp2_of_parts_lanes(D d, V shifted, V f) {
   using C = ExpConstants;
   const hn::RebindToUnsigned<D> du;
   V p = hn::Set(d, C::kC5);
-  p = mul_then_add(p, f, hn::Set(d, C::kC4));
-  p = mul_then_add(p, f, hn::Set(d, C::kC3));
-  p = mul_then_add(p, f, hn::Set(d, C::kC2));
-  p = mul_then_add(p, f, hn::Set(d, C::kC1));
-  p = mul_then_add(p, f, hn::Set(d, 1.0f));
+  p = hn::MulAdd(p, f, hn::Set(d, C::kC4));
+  p = hn::MulAdd(p, f, hn::Set(d, C::kC3));
+  p = hn::MulAdd(p, f, hn::Set(d, C::kC2));
+  p = hn::MulAdd(p, f, hn::Set(d, C::kC1));
+  p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
   const auto scale = hn::Add(hn::ShiftLeft<23>(hn::BitCast(du, shifted)), hn::Set(du, 0x3f800000u));
   return hn::Mul(p, hn::BitCast(d, scale));
 }
@@ -50,7 +43,7 @@ HWY_INLINE V exp_lanes(D d, V x) {
   using C = ExpConstants;
   x = hn::Min(hn::Max(x, hn::Set(d, C::kLowest)), hn::Set(d, C::kHighest));
   const V round = hn::Set(d, C::kRound);
-  const V shifted = mul_then_add(x, hn::Set(d, C::kLog2e), round);
+  const V shifted = hn::MulAdd(x, hn::Set(d, C::kLog2e), round);
   const V n = hn::Sub(shifted, round);
   const V r = hn::Sub(hn::Sub(x, hn::Mul(n, hn::Set(d, C::kLn2High))), hn::Mul(n, hn::Set(d, C::kLn2Low)));
   return exp2_of_parts_lanes(d, shifted, hn::Mul(r, hn::Set(d, C::kLog2e)));

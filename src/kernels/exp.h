@@ -6,6 +6,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 namespace isthmus::kernels {
@@ -33,11 +34,11 @@ struct ExpConstants {
 inline float exp2_of_parts(float shifted, float f) {
   using C = ExpConstants;
   float p = C::kC5;
-  p = p * f + C::kC4;
-  p = p * f + C::kC3;
-  p = p * f + C::kC2;
-  p = p * f + C::kC1;
-  p = p * f + 1.0f;
+  p = std::fma(p, f, C::kC4);
+  p = std::fma(p, f, C::kC3);
+  p = std::fma(p, f, C::kC2);
+  p = std::fma(p, f, C::kC1);
+  p = std::fma(p, f, 1.0f);
   return p * std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) << 23) + 0x3f800000u);
 }
 
@@ -53,7 +54,7 @@ inline float exp_scalar(float x) {
   using C = ExpConstants;
   x = x > C::kLowest ? x : C::kLowest;
   x = x < C::kHighest ? x : C::kHighest;
-  const float shifted = x * C::kLog2e + C::kRound;
+  const float shifted = std::fma(x, C::kLog2e, C::kRound);
   const float n = shifted - C::kRound;
   return exp2_of_parts(shifted, ((x - n * C::kLn2High) - n * C::kLn2Low) * C::kLog2e);
 }

@@ -36,10 +36,10 @@ inline std::optional<PromptWeights> parse_prompt_weights(std::string_view name) 
   return std::nullopt;
 }
 
-// "prompt-bf16-1": part of identities. Its number changes whenever prompt rows change in any bit on the same
+// "prompt-bf16-2": part of identities. Its number changes whenever prompt rows change in any bit on the same
 // weights and rung.
 inline std::string prompt_arithmetic(PromptWeights w) {
-  return "prompt-" + std::string(prompt_weights_name(w)) + "-1";
+  return "prompt-" + std::string(prompt_weights_name(w)) + "-2";
 }
 
 }  // namespace isthmus

@@ -155,6 +155,12 @@ std::vector<std::vector<float>> rows_of_rung(kernels::Rung rung, std::span<const
   return rows;
 }
 
+// The twins add the scores of prompt attention in an order of their own.
+bool same_arithmetic(kernels::Rung a, kernels::Rung b) {
+  const bool twins = a == kernels::Rung::kScalar || b == kernels::Rung::kScalar;
+  return a == b || (!twins && kernels::multiplies_bf16(a) == kernels::multiplies_bf16(b));
+}
+
 TEST_F(SmolLm2, RungsSayNearlyTheSame) {
   const std::vector<kernels::Rung> rungs = kernels::available_rungs();
   const std::shared_ptr<void> restore(nullptr, [best = rungs.back()](void*) { kernels::set_rung(best); });
@@ -171,7 +177,7 @@ TEST_F(SmolLm2, RungsSayNearlyTheSame) {
                 std::string(rung_name(rungs.back())).c_str(), prompt_kl / kRungTokens, step_kl / kRungTokens);
     EXPECT_LE(prompt_kl, kRungKl * kRungTokens);
     EXPECT_LE(step_kl, kRungKl * kRungTokens);
-    EXPECT_EQ(prompt_kl + step_kl == 0, rung == rungs.back());
+    EXPECT_EQ(prompt_kl + step_kl == 0, same_arithmetic(rung, rungs.back()));
   }
 }
 

@@ -39,6 +39,6 @@ def test_forms_of_a_pair_may_differ_and_doctor_says_so(baseline):
         bridged = pair.serve.answer(ids)
         doctor = subprocess.run([BINARY, "doctor", "--decoder", pair.serve.url, "--prefill", pair.prefill.url], capture_output=True,
                                 text=True, timeout=60)
-    assert "decoder prompt-bf16-1, prefill prompt-int8-1" in doctor.stdout.replace('"', ""), doctor.stdout
+    assert "decoder prompt-bf16-2, prefill prompt-int8-2" in doctor.stdout.replace('"', ""), doctor.stdout
     assert outcome(bridged.verdict) == "complete" and bridged.debug["computed_tokens"] == 1
     assert bridged.answer[0] != baseline.answer(ids)[0]
