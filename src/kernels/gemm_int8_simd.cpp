@@ -37,7 +37,7 @@ using DU = hn::RebindToUnsigned<DF>;
 using D8 = hn::Repartition<uint8_t, DI>;
 using VI = hn::Vec<DI>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(DF()));
-// Sums that stay in registers: 6 x 4 of AVX-512's 32, 4 x 2 of AVX2's 16, 4 x 4 of NEON's 32.
+// Sums that stay in registers: 12 x 2 of AVX-512's 32, 4 x 2 of AVX2's 16, 4 x 4 of NEON's 32.
 constexpr int kVectors = kLanes == 8 ? 2 : 4;
 constexpr int kRows = kLanes == 16 ? 6 : 4;
 constexpr int kStrip = kVectors * kLanes;  // columns at once
@@ -47,6 +47,10 @@ struct Strip {
   const uint8_t* cells;  // of its first column, group 0
   const float* scales;
   int64_t groups;
+  float* out;  // of the first row
+  int64_t out_stride;
+  int64_t columns;  // kStrip, but for the last one
+  bool accumulate;
 };
 
 HWY_INLINE VI load_cells(const uint8_t* p) {
@@ -69,19 +73,27 @@ HWY_INLINE void add_products(const VI (&w)[kVectors], VI a, VI (&sum)[kVectors],
   ((sum[kVector] = dot4_u8s8<false>(w[kVector], a, sum[kVector])), ...);
 }
 
+HWY_INLINE void store(hn::Vec<DF> v, bool accumulate, float* y) {
+  hn::StoreU(accumulate ? hn::Add(hn::LoadU(DF(), y), v) : v, DF(), y);
+}
+
 template <int... kVector>
-HWY_INLINE void store_scaled(const VI (&sum)[kVectors], const float* scales, float row_scale, float* y,
-                             std::integer_sequence<int, kVector...>) {
+HWY_INLINE void store_scaled(const VI (&sum)[kVectors], const float* scales, float row_scale, bool accumulate,
+                             float* y, std::integer_sequence<int, kVector...>) {
   const auto factor = hn::Set(DF(), row_scale);
-  (hn::StoreU(hn::Mul(hn::Mul(hn::ConvertTo(DF(), sum[kVector]), hn::LoadU(DF(), scales + kVector * kLanes)),
-                      factor),
-              DF(), y + kVector * kLanes),
+  (store(hn::Mul(hn::Mul(hn::ConvertTo(DF(), sum[kVector]), hn::LoadU(DF(), scales + kVector * kLanes)),
+                 factor),
+         accumulate, y + kVector * kLanes),
    ...);
 }
 
-// Rows row + kRow... times one strip, into y[rows][kStrip]. Integer sums: any number of rows gives the same.
+HWY_INLINE void store_some(const float* y, int64_t columns, bool accumulate, float* out) {
+  for (int64_t j = 0; j < columns; ++j) out[j] = accumulate ? out[j] + y[j] : y[j];
+}
+
+// Rows row + kRow... times one strip. Integer sums: any number of rows gives the same.
 template <int... kVector, int... kRow>
-HWY_INLINE void multiply_rows(const Strip& s, const Int8Rows& rows, int64_t row, float* HWY_RESTRICT y,
+HWY_INLINE void multiply_rows(const Strip& s, const Int8Rows& rows, int64_t row,
                               std::integer_sequence<int, kVector...> vectors,
                               std::integer_sequence<int, kRow...>) {
   VI sum[sizeof...(kRow)][kVectors];
@@ -92,15 +104,16 @@ HWY_INLINE void multiply_rows(const Strip& s, const Int8Rows& rows, int64_t row,
     const VI w[kVectors] = {load_cells(cells + kVector * kLanes * 4)...};
     (add_products(w, splat4(q[kRow] + g * 4), sum[kRow], vectors), ...);
   }
-  (store_scaled(sum[kRow], s.scales, rows.scale[row + kRow], y + kRow * kStrip, vectors), ...);
-}
-
-HWY_INLINE void store(const float* y, int64_t columns, bool accumulate, float* out) {
-  if (accumulate) {
-    for (int64_t j = 0; j < columns; ++j) out[j] += y[j];
-  } else {
-    std::memcpy(out, y, static_cast<size_t>(columns) * sizeof(float));
+  float* const out = s.out + row * s.out_stride;
+  if (s.columns == kStrip) {
+    (store_scaled(sum[kRow], s.scales, rows.scale[row + kRow], s.accumulate, out + kRow * s.out_stride,
+                  vectors),
+     ...);
+    return;
   }
+  HWY_ALIGN float y[sizeof...(kRow)][kStrip];
+  (store_scaled(sum[kRow], s.scales, rows.scale[row + kRow], false, y[kRow], vectors), ...);
+  (store_some(y[kRow], s.columns, s.accumulate, out + kRow * s.out_stride), ...);
 }
 
 void multiply(const Int8Product& product, int64_t first, int64_t last, int64_t panel) {
@@ -108,23 +121,16 @@ void multiply(const Int8Product& product, int64_t first, int64_t last, int64_t p
   const auto* base =
       reinterpret_cast<const uint8_t*>(w.panels) + static_cast<size_t>(panel) * w.panel_bytes();
   const auto* scales = reinterpret_cast<const float*>(base + w.groups() * kInt8Columns * 4);
-  HWY_ALIGN float y[kRows * kStrip];
   constexpr auto vectors = std::make_integer_sequence<int, kVectors>();
   for (int at = 0; at < kInt8Columns; at += kStrip) {
     const int64_t column = panel * kInt8Columns + at;
     const int64_t columns = std::min<int64_t>(kStrip, w.n - column);
     if (columns <= 0) return;
-    const Strip strip{base + at * 4, scales + at, w.groups()};
+    const Strip strip{base + at * 4, scales + at, w.groups(), out + column, w.n, columns, accumulate};
     int64_t r = first;
-    for (; r + kRows <= last; r += kRows) {
-      multiply_rows(strip, rows, r, y, vectors, std::make_integer_sequence<int, kRows>());
-      for (int i = 0; i < kRows; ++i)
-        store(y + i * kStrip, columns, accumulate, out + (r + i) * w.n + column);
-    }
-    for (; r < last; ++r) {
-      multiply_rows(strip, rows, r, y, vectors, std::make_integer_sequence<int, 1>());
-      store(y, columns, accumulate, out + r * w.n + column);
-    }
+    for (; r + kRows <= last; r += kRows)
+      multiply_rows(strip, rows, r, vectors, std::make_integer_sequence<int, kRows>());
+    for (; r < last; ++r) multiply_rows(strip, rows, r, vectors, std::make_integer_sequence<int, 1>());
   }
 }
 

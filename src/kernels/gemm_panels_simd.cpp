@@ -69,10 +69,12 @@ HWY_INLINE void store(const VF (&sum)[kVectors], bool add, float* y, std::intege
    ...);
 }
 
-// One strip of a chunk: its weights as f32 [steps][kPanelColumns], and where its sums go.
+// One strip of a chunk: its weights as f32 [steps][kPanelColumns], and how rows lie.
 struct Strip {
   const float* weights;
   int64_t steps;
+  int64_t in_stride;
+  int64_t out_stride;
   int64_t columns;  // kStrip, but for the last one
   bool add;
 };
@@ -81,43 +83,42 @@ HWY_INLINE void store_some(const float* y, int64_t columns, bool add, float* out
   for (int64_t j = 0; j < columns; ++j) out[j] = add ? out[j] + y[j] : y[j];
 }
 
-// Rows kRow... of `in` and `out`. A row's operations are the same in any company.
+// Rows kRow... A row's operations are the same in any company.
 template <typename T, int... kVector, int... kRow>
-HWY_INLINE void multiply_rows(const Strip& s, const float* in, int64_t in_stride, float* out,
-                              int64_t out_stride, std::integer_sequence<int, kVector...> vectors,
+HWY_INLINE void multiply_rows(const Strip& s, const float* in, float* out,
+                              std::integer_sequence<int, kVector...> vectors,
                               std::integer_sequence<int, kRow...>) {
   VF sum[sizeof...(kRow)][kVectors];
   (clear(sum[kRow], vectors), ...);
-  const float* const row[] = {in + kRow * in_stride...};
+  const float* const row[] = {in + kRow * s.in_stride...};
   const float* weights = s.weights;
   for (int64_t i = 0; i < s.steps; ++i, weights += kPanelColumns) {
     const VF b[kVectors] = {hn::LoadU(DF(), weights + kVector * kLanes)...};
     (add_products<T>(hn::Set(DF(), row[kRow][i]), b, sum[kRow], vectors), ...);
   }
   if (s.columns == kStrip) {
-    (store(sum[kRow], s.add, out + kRow * out_stride, vectors), ...);
+    (store(sum[kRow], s.add, out + kRow * s.out_stride, vectors), ...);
     return;
   }
   HWY_ALIGN float y[sizeof...(kRow)][kStrip];
   (store(sum[kRow], false, y[kRow], vectors), ...);
-  (store_some(y[kRow], s.columns, s.add, out + kRow * out_stride), ...);
+  (store_some(y[kRow], s.columns, s.add, out + kRow * s.out_stride), ...);
 }
 
 template <typename T>
-void multiply_strip(const Strip& s, const float* in, int64_t in_stride, int64_t rows, float* out,
-                    int64_t out_stride) {
+void multiply_strip(const Strip& s, const float* in, float* out, int64_t rows) {
   constexpr auto vectors = std::make_integer_sequence<int, kVectors>();
   int64_t r = 0;
   for (; r + kRows <= rows; r += kRows) {
-    multiply_rows<T>(s, in + r * in_stride, in_stride, out + r * out_stride, out_stride, vectors,
+    multiply_rows<T>(s, in + r * s.in_stride, out + r * s.out_stride, vectors,
                      std::make_integer_sequence<int, kRows>());
   }
   for (; r + kFewRows <= rows; r += kFewRows) {
-    multiply_rows<T>(s, in + r * in_stride, in_stride, out + r * out_stride, out_stride, vectors,
+    multiply_rows<T>(s, in + r * s.in_stride, out + r * s.out_stride, vectors,
                      std::make_integer_sequence<int, kFewRows>());
   }
   for (; r < rows; ++r) {
-    multiply_rows<T>(s, in + r * in_stride, in_stride, out + r * out_stride, out_stride, vectors,
+    multiply_rows<T>(s, in + r * s.in_stride, out + r * s.out_stride, vectors,
                      std::make_integer_sequence<int, 1>());
   }
 }
@@ -146,9 +147,13 @@ HWY_INLINE void multiply(const PanelWeights<T>& w, const PanelRows& rows, int64_
     const int64_t steps = std::min<int64_t>(kPanelChunk, w.k - chunk);
     const float* wide = chunk_weights(weights + chunk * kPanelColumns, steps, room);
     for (int at = 0; at < kPanelColumns && column + at < w.n; at += kStrip) {
-      const Strip strip{wide + at, steps, std::min<int64_t>(kStrip, w.n - column - at),
-                        rows.accumulate || chunk > 0};
-      multiply_strip<T>(strip, rows.in + chunk, rows.in_stride, rows.count, rows.out + column + at, w.n);
+      const Strip strip{.weights = wide + at,
+                        .steps = steps,
+                        .in_stride = rows.in_stride,
+                        .out_stride = w.n,
+                        .columns = std::min<int64_t>(kStrip, w.n - column - at),
+                        .add = rows.accumulate || chunk > 0};
+      multiply_strip<T>(strip, rows.in + chunk, rows.out + column + at, rows.count);
     }
   }
 }
