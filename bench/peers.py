@@ -6,7 +6,7 @@
 
 Each round measures every case on every engine, ours first in even rounds and last in odd ones; what is compared are medians
 over the rounds. Ours is timed from outside, over HTTP (`isthmus bench`); a peer in its process, without any server. Before each
-round a GEMM and a read of memory measure what the machine gives at that time, which also gives the limits of ours.
+round GEMMs and a read of memory measure what the machine gives at that time, which also gives the limits of ours.
 """
 import argparse
 import contextlib
@@ -33,10 +33,10 @@ RUNS = [
 ]
 CASES = [case for run in RUNS for case in run[3].values()]
 
-# What a peer reached on an idle machine whose GEMM and memory gave this much. A peer far below that, measured by the GEMM and
-# memory of this run, was not at its best, and a ratio to it says nothing.
+# What a peer reached on an idle machine whose bf16 GEMM and memory gave this much. A peer far below that, measured by the bf16
+# GEMM and memory of this run, was not at its best, and a ratio to it says nothing.
 REFERENCE = {
-    "gemm_flop_s": 1.03e12, "read_byte_s": 41e9,
+    "bf16_gemm_flop_s": 1.03e12, "read_byte_s": 41e9,
     "llama": {"prefill_1024": 1360, "prefill_4096": 680, "prefill_7680": 410, "decode_short": 208, "decode_7680": 46, "streams4": 409},
     "vllm": {"prefill_1024": 2700, "prefill_4096": 1600, "prefill_7680": 1050, "decode_short": 68, "streams4": 218},
 }
@@ -55,11 +55,12 @@ LEAST_AGREEMENT = 0.75
 
 
 def calibrate(kernels_bench):
-    """GEMM and read rate of the machine at this moment, two threads."""
-    done = subprocess.run([kernels_bench, "--benchmark_filter=^BM_Gemm/2/512/3072/576/real_time$|^read_memory/real_time$",
+    """GEMM and read rate of the machine at this moment, two threads: our GEMM, and that of bf16 instructions, if ours uses others."""
+    done = subprocess.run([kernels_bench, "--benchmark_filter=^BM_Gemm(Bf16)?/2/512/3072/576/real_time$|^read_memory/real_time$",
                            "--benchmark_format=json"], capture_output=True, text=True, check=True)
     rows = {r["name"]: r for r in json.loads(done.stdout)["benchmarks"]}
     return {"gemm_flop_s": rows["BM_Gemm/2/512/3072/576/real_time"]["FLOP/s"],
+            "bf16_gemm_flop_s": rows["BM_GemmBf16/2/512/3072/576/real_time"]["FLOP/s"],
             "read_byte_s": rows["read_memory/real_time"]["bytes_per_second"]}
 
 
@@ -132,7 +133,7 @@ def shares(medians, calibrations):
         if not isinstance(REFERENCE[peer], dict):
             continue
         for case, reference in REFERENCE[peer].items():
-            limit = "gemm_flop_s" if case.startswith("prefill") else "read_byte_s"
+            limit = "bf16_gemm_flop_s" if case.startswith("prefill") else "read_byte_s"
             machine = statistics.median(c[limit] for c in calibrations) / REFERENCE[limit]
             out[f"{peer}_{case}"] = round(medians[case][peer] / reference / machine, 3)
     return out

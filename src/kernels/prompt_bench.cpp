@@ -3,6 +3,7 @@
 // reading as a share of them, from one run (other work on the machine lowers all alike).
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "base/aligned_buffer.h"
@@ -10,6 +11,7 @@
 #include "kernels/bench_inputs.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
+#include "kernels/rung.h"
 
 namespace isthmus::kernels {
 namespace {
@@ -19,7 +21,7 @@ void report_flops(benchmark::State& state, double flops) {
 }
 
 // threads, M, N, K
-void BM_Gemm(benchmark::State& state) {
+void time_gemm(benchmark::State& state) {
   set_threads(state.range(0));
   const int64_t m = state.range(1), n = state.range(2), k = state.range(3);
   Result<PackedMatrix> w = PackedMatrix::pack(ramp(n * k).data(), n, k);
@@ -29,6 +31,21 @@ void BM_Gemm(benchmark::State& state) {
   report_flops(state, 2.0 * static_cast<double>(m * n * k));
 }
 
+void BM_Gemm(benchmark::State& state) {
+  time_gemm(state);
+}
+
+// On the rung that multiplies bf16 with instructions of its own, if the CPU has any: what engines get that
+// always use them (bench/peers.py).
+void BM_GemmBf16(benchmark::State& state) {
+  const Rung preferred = active_rung();
+  const std::vector<Rung> rungs = available_rungs();
+  const auto found = std::find_if(rungs.begin(), rungs.end(), multiplies_bf16);
+  if (found != rungs.end()) set_rung(*found);
+  time_gemm(state);
+  set_rung(preferred);
+}
+
 void gemm_shapes(benchmark::internal::Benchmark* b) {
   for (int64_t threads : {1, 2}) {
     for (const auto& [n, k] : {std::pair{576, 576}, {384, 576}, {3072, 576}, {576, 1536}, {2048, 2048}})
@@ -36,6 +53,7 @@ void gemm_shapes(benchmark::internal::Benchmark* b) {
   }
 }
 BENCHMARK(BM_Gemm)->Apply(gemm_shapes)->UseRealTime();
+BENCHMARK(BM_GemmBf16)->Args({2, 512, 3072, 576})->UseRealTime();
 
 // Rounding of the activations included.
 void BM_GemmInt8(benchmark::State& state) {
