@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "kernels/attention.h"
 #include "kernels/parallel.h"
+#include "kernels/rung.h"
 #include "kernels/step_linear.h"
 
 namespace isthmus::kernels {
@@ -88,6 +89,10 @@ inline std::vector<StepMatrix> step_matrices(DType t, const std::vector<BenchSha
 // Operations done, a multiply and an add counted as two.
 enum class Multipliers : uint8_t { kF32, kBf16, kInt8 };
 double run_multipliers(Multipliers kind);
+// Those of a prompt's bf16 values.
+inline Multipliers prompt_multipliers() {
+  return multiplies_bf16(active_rung()) ? Multipliers::kBf16 : Multipliers::kF32;
+}
 // Of the benchmark that times them.
 inline const char* peak_name(Multipliers kind) {
   return kind == Multipliers::kF32 ? "peak_f32" : kind == Multipliers::kBf16 ? "peak_bf16" : "peak_int8";

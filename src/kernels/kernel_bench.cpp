@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/aligned_buffer.h"
 #include "kernels/attention.h"
 #include "kernels/bench_inputs.h"
 #include "kernels/elementwise.h"
@@ -88,7 +89,7 @@ void measure(benchmark::State& state, const Kernel& kernel) {
 Work run_gemms(std::vector<PackedMatrix> packed) {
   auto matrices = std::make_shared<std::vector<PackedMatrix>>(std::move(packed));
   auto in = std::make_shared<std::vector<bf16>>(ramp(512 * 1536));
-  auto out = std::make_shared<std::vector<float>>(512 * 3072);
+  auto out = std::make_shared<isthmus::AlignedBuffer<float>>(512 * 3072);  // as the engine's
   return [matrices, in, out] {
     for (const PackedMatrix& w : *matrices) gemm(w, in->data(), 512, out->data());
   };
@@ -168,14 +169,14 @@ void add_prompt_kernels(std::vector<Kernel>* out) {
     weights += static_cast<double>(n * k);
     rows += 512.0 * static_cast<double>(2 * k + 4 * n);
   }
-  out->push_back({"gemm_bf16", Multipliers::kBf16, products, 2 * weights + rows, make_gemm});
+  out->push_back({"gemm_bf16", prompt_multipliers(), products, 2 * weights + rows, make_gemm});
   out->push_back({"gemm_int8", Multipliers::kInt8, products, weights + rows, make_gemm_int8});
   for (const int64_t context : {0, 1024, 4096, 7168}) {
     const double pairs = 512.0 * (static_cast<double>(context) + 256.5);
     const double cache =
         2.0 * 2 * BenchCache::kKvHeads * BenchCache::kDim * static_cast<double>(context + 512);
     const double q = 2.0 * 2 * 512 * BenchCache::kHeads * BenchCache::kDim;
-    out->push_back({"attention_prompt_" + std::to_string(context), Multipliers::kBf16,
+    out->push_back({"attention_prompt_" + std::to_string(context), prompt_multipliers(),
                     4.0 * BenchCache::kDim * BenchCache::kHeads * pairs, cache + q,
                     [=] { return make_attention_prompt(context); }});
   }
