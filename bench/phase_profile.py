@@ -24,12 +24,12 @@ from serve_process import ServeProcess, prompt
 # those have no symbol.
 GROUPS = [
     ("int8 matrix products", r"int8|::multiply isthmus|::quantize isthmus"),
-    ("bf16 matrix products", r"dnnl|\[JIT\]|gemm_panels"),
+    ("bf16 matrix products", r"dnnl|\[JIT\]|gemm_panel|multiply_bf16|multiply_f32"),
     ("prompt attention", r"fold_rows|fold_tile|fold_block|mask_row|finish_row|begin_item|finish_item|pack_one|pack_tile|pack_values|transpose_keys|attend<"),
     ("step matrix products", r"tile_rows|step_tiles|tiles_of|tiles_all"),
     ("rounding to 8 bits", r"quantize_row|quantize_activations"),
     ("step attention", r"split_heads|split_all|combine_all|combine_head|attention_step|run_item|run_batch"),
-    ("norms, RoPE, activations", r"rms_norm|norm_row|sum_of_squares|rope|silu|round_|kv_append|append_row|add_bias"),
+    ("norms, RoPE, activations", r"rms_norm|norm_row|sum_of_squares|rope|silu|round_|widen|kv_append|append_row|add_bias"),
     ("sampling", r"take_token|largest|[Ss]ampler|softmax"),
     ("threads that wait", r"libgomp"),
     ("operating system", r"\[k\]"),

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "kernels/parallel.h"
+
 namespace isthmus::kernels {
 namespace {
 
@@ -14,12 +16,27 @@ float widened(bf16 v) {
   return to_float(v);
 }
 
+// A few columns of all rows at a time: what is written to stays in the first-level cache.
+template <typename T>
+void pack_one(const T* weights, int64_t rows, int64_t k, T* panel) {
+  constexpr int64_t kBlock = 16;
+  for (int64_t first = 0; first < k; first += kBlock) {
+    const int64_t last = std::min(first + kBlock, k);
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t i = first; i < last; ++i) panel[i * kPanelColumns + row] = weights[row * k + i];
+    }
+  }
+}
+
 template <typename T>
 void pack(const T* weights, int64_t n, int64_t k, T* panels) {
-  for (int64_t row = 0; row < n; ++row) {
-    T* panel = panels + (row / kPanelColumns) * k * kPanelColumns + row % kPanelColumns;
-    for (int64_t i = 0; i < k; ++i) panel[i * kPanelColumns] = weights[row * k + i];
-  }
+  constexpr int64_t kValuesPerThread = 1 << 17;
+  parallel_rows(panel_count(n), k * kPanelColumns, kValuesPerThread, [=](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      const int64_t row = p * kPanelColumns;
+      pack_one(weights + row * k, std::min<int64_t>(kPanelColumns, n - row), k, panels + row * k);
+    }
+  });
 }
 
 // sums[32] = the products of `steps` activations with as many rows of a panel.

@@ -4,7 +4,7 @@
 // 32 output columns, [ceil(N / 32)][K][32]. Sums run over k in chunks of 192, which are added in order. Every
 // rung and every M gives the same bits: products of bf16 are exact in f32 (unless they are denormals), and
 // products of f32 are rounded before they are added. Private to src/kernels: PackedMatrix is its front. Pure
-// functions on borrowed arrays; one thread.
+// functions on borrowed arrays; one thread, but for packing.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ inline int64_t panel_count(int64_t n) {
 inline int64_t panel_values(int64_t n, int64_t k) {
   return panel_count(n) * kPanelColumns * k;
 }
-// weights: [N, K] row-major; panels: panel_values(n, k), zero at first; columns past N stay 0.
+// weights: [N, K] row-major; panels: panel_values(n, k), zero at first; columns past N stay 0. By all
+// threads.
 void pack_panels(const bf16* weights, int64_t n, int64_t k, bf16* panels);
 void pack_panels(const float* weights, int64_t n, int64_t k, float* panels);
 
