@@ -33,13 +33,14 @@ RUNS = [
 ]
 CASES = [case for run in RUNS for case in run[3].values()]
 
-# What a peer reached on an idle machine whose bf16 GEMM and memory gave this much. A peer far below that, measured by the bf16
-# GEMM and memory of this run, was not at its best, and a ratio to it says nothing.
+# What a peer reached on an idle machine whose GEMMs and memory gave this much. A peer far below that, measured by the GEMM of
+# the kind it multiplies prompts with and by memory of this run, was not at its best, and a ratio to it says nothing.
 REFERENCE = {
-    "bf16_gemm_flop_s": 1.03e12, "read_byte_s": 41e9,
+    "bf16_gemm_flop_s": 1.03e12, "int8_gemm_flop_s": 2.05e12, "read_byte_s": 41e9,
     "llama": {"prefill_1024": 1360, "prefill_4096": 680, "prefill_7680": 410, "decode_short": 208, "decode_7680": 46, "streams4": 409},
     "vllm": {"prefill_1024": 2700, "prefill_4096": 1600, "prefill_7680": 1050, "decode_short": 68, "streams4": 218},
 }
+YARDSTICKS = {"llama": "int8_gemm_flop_s", "vllm": "bf16_gemm_flop_s"}
 LEAST_SHARE = 0.8
 
 # What a token needs: arithmetic of the matrices, and of attention for each token before it; bytes of weights in a decode step.
@@ -55,12 +56,14 @@ LEAST_AGREEMENT = 0.75
 
 
 def calibrate(kernels_bench):
-    """GEMM and read rate of the machine at this moment, two threads: our GEMM, and that of bf16 instructions, if ours uses others."""
-    done = subprocess.run([kernels_bench, "--benchmark_filter=^BM_Gemm(Bf16)?/2/512/3072/576/real_time$|^read_memory/real_time$",
+    """Rates of the machine at this moment, two threads: our GEMM, one with bf16 instructions (None: there are none), our int8
+    GEMM, a read of memory."""
+    done = subprocess.run([kernels_bench, "--benchmark_filter=^BM_Gemm(Bf16|Int8)?/2/512/3072/576/real_time$|^read_memory/real_time$",
                            "--benchmark_format=json"], capture_output=True, text=True, check=True)
     rows = {r["name"]: r for r in json.loads(done.stdout)["benchmarks"]}
     return {"gemm_flop_s": rows["BM_Gemm/2/512/3072/576/real_time"]["FLOP/s"],
-            "bf16_gemm_flop_s": rows["BM_GemmBf16/2/512/3072/576/real_time"]["FLOP/s"],
+            "bf16_gemm_flop_s": rows["BM_GemmBf16/2/512/3072/576/real_time"].get("FLOP/s"),
+            "int8_gemm_flop_s": rows["BM_GemmInt8/2/512/3072/576/real_time"]["FLOP/s"],
             "read_byte_s": rows["read_memory/real_time"]["bytes_per_second"]}
 
 
@@ -127,13 +130,13 @@ def ratios_of(medians, limits):
 
 
 def shares(medians, calibrations):
-    """What part of its reference each peer reached, given the machine of this run."""
+    """What part of its reference each peer reached, given the machine of this run; nothing where that has no such instructions."""
     out = {}
-    for peer in REFERENCE:
-        if not isinstance(REFERENCE[peer], dict):
-            continue
+    for peer, yardstick in YARDSTICKS.items():
         for case, reference in REFERENCE[peer].items():
-            limit = "bf16_gemm_flop_s" if case.startswith("prefill") else "read_byte_s"
+            limit = yardstick if case.startswith("prefill") else "read_byte_s"
+            if any(c[limit] is None for c in calibrations):
+                continue
             machine = statistics.median(c[limit] for c in calibrations) / REFERENCE[limit]
             out[f"{peer}_{case}"] = round(medians[case][peer] / reference / machine, 3)
     return out

@@ -24,7 +24,7 @@ from serve_process import ServeProcess, prompt
 # those have no symbol.
 GROUPS = [
     ("int8 matrix products", r"int8|::multiply isthmus|::quantize isthmus"),
-    ("bf16 matrix products", r"dnnl|\[JIT\]|gemm_panel|multiply_bf16|multiply_f32"),
+    ("bf16 matrix products", r"dnnl|\[JIT\]|gemm_panel|multiply_bf16|multiply_f32|multiply_strip|for_each_panel"),
     ("prompt attention", r"fold_rows|fold_tile|fold_block|mask_row|finish_row|begin_item|finish_item|pack_one|pack_tile|pack_values|transpose_keys|attend<"),
     ("step matrix products", r"tile_rows|step_tiles|tiles_of|tiles_all"),
     ("rounding to 8 bits", r"quantize_row|quantize_activations"),

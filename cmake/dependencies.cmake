@@ -21,7 +21,7 @@ if(ISTHMUS_COMPUTE STREQUAL "full")
   find_package(OpenMP REQUIRED COMPONENTS CXX)
   pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
   target_link_libraries(isthmus_compute INTERFACE OpenMP::OpenMP_CXX PkgConfig::hwy)
-  # Only the AVX-512 rung calls oneDNN (kernels/gemm.cpp).
+  # Only the AVX-512 rung with BF16 calls oneDNN (kernels/gemm.cpp).
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
     # Not find_package(dnnl): the packaged config insists on OpenCL headers that only its GPU engine needs.
     find_library(DNNL_LIBRARY dnnl REQUIRED)

@@ -40,8 +40,8 @@ struct AttentionShape {
 void kv_append(const KvLayerView& kv, int64_t first, int64_t n, const float* k, const float* v);
 
 // Prompt arithmetic. q: [n, H, D] after RoPE at positions [first, first + n), whose K/V rows are already
-// appended. Scores = bf16 products summed in f32; softmax in f32 (online); weights rounded to bf16 for the
-// product with V, sums in f32.
+// appended. Scores = bf16 products summed in f32; softmax in f32 (online); sums with V in f32. On rungs that
+// multiply bf16 (rung.h) weights are rounded to bf16 first.
 void attention_prompt(const KvLayerView& kv, const AttentionShape& shape, const bf16* q, int64_t first,
                       int64_t n,
                       bf16* out);  // out: [n, H, D]

@@ -104,14 +104,6 @@ void pack_one(const Call<T, L>& c, int head, int64_t tile, int64_t segment) {
                c.work.values.ensure(0) + slot * c.value_lanes);
 }
 
-template <typename T>
-void copy_query(const T* from, int dim, T* to) {
-  std::copy_n(from, dim, to);
-}
-void copy_query(const bf16* from, int dim, float* to) {
-  rows::widen(from, dim, to);
-}
-
 // Copies the item's queries together and clears its running state.
 template <typename T, typename L>
 void begin_item(const Call<T, L>& c, const Item& item) {
@@ -121,7 +113,7 @@ void begin_item(const Call<T, L>& c, const Item& item) {
   for (int i = 0; i < item.count; ++i, q += dim) {
     const int64_t row = item.first_row + i;
     const int64_t head = static_cast<int64_t>(item.head) * c.group + row % c.group;
-    copy_query(c.q + (row / c.group * c.shape.heads + head) * dim, dim, q);
+    copy_as(c.q + (row / c.group * c.shape.heads + head) * dim, dim, q);
   }
   std::fill_n(c.work.acc.ensure(0) + state * c.padded, static_cast<int64_t>(item.count) * c.padded, 0.0f);
   std::fill_n(c.work.sum.ensure(0) + state * kSumLanes, item.count * kSumLanes, 0.0f);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <limits>
+#include <memory>
 
 #include "kernels/attention.h"
 #include "kernels/kv_pages.h"
@@ -166,6 +167,58 @@ TEST_P(PromptAttentionTest, IsWithinTheBoundOfItsTwin) {
   attention_prompt(cache.view(), shape_of(c), q.data(), 0, c.tokens, got.data());
   scalar::attention_prompt(cache.view(), shape_of(c), q.data(), 0, c.tokens, want.data());
   for (size_t i = 0; i < q.size(); ++i) ASSERT_NEAR(number(got[i]), number(want[i]), kBf16Bound * 4) << i;
+}
+
+// A cache of the same values in f32.
+Cache<float> widened(const Case& c, const Cache<bf16>& half) {
+  Cache<float> full(c, 11);
+  full.append(0, c.tokens);
+  for (int64_t token = 0; token < c.tokens; ++token) {
+    for (int head = 0; head < c.kv_heads; ++head) {
+      const int64_t page = token / kPageTokens, at = token % kPageTokens * c.dim;
+      for (int d = 0; d < c.dim; ++d) {
+        k_rows<float>(full.view(), page, head)[at + d] =
+            to_float(k_rows<bf16>(half.view(), page, head)[at + d]);
+        v_rows<float>(full.view(), page, head)[at + d] =
+            to_float(v_rows<bf16>(half.view(), page, head)[at + d]);
+      }
+    }
+  }
+  return full;
+}
+
+TEST_P(PromptAttentionTest, WithoutBf16ProductsItIsThatOfF32Rounded) {
+  if (multiplies_bf16(GetParam())) {
+    EXPECT_NE(GetParam(), Rung::kScalar);  // those have bounds, above
+    return;
+  }
+  for (const Case& c : kCases) {
+    Cache<bf16> half(c, 11);
+    half.append(0, c.tokens);
+    const Cache<float> full = widened(c, half);
+    const std::vector<bf16> q = to_bf16s(random_floats(c.tokens * c.heads * c.dim, 41));
+    std::vector<float> wide(q.size()), want(q.size());
+    for (size_t i = 0; i < q.size(); ++i) wide[i] = to_float(q[i]);
+    std::vector<bf16> got(q.size());
+    attention_prompt(half.view(), shape_of(c), q.data(), 0, c.tokens, got.data());
+    attention_prompt(full.view(), shape_of(c), wide.data(), 0, c.tokens, want.data());
+    EXPECT_TRUE(same_bits(got, to_bf16s(want))) << c.heads << "/" << c.kv_heads << " x " << c.dim;
+  }
+}
+
+TEST(PromptAttentionRungsTest, RungsThatMultiplyAlikeGiveTheSameBits) {
+  const Case c{9, 3, 64, 0, 200};
+  const std::vector<bf16> q = to_bf16s(random_floats(c.tokens * c.heads * c.dim, 51));
+  const std::shared_ptr<void> restore(nullptr, [](void*) { set_rung(available_rungs().back()); });
+  std::vector<bf16> first[2];
+  for (const Rung rung : available_rungs()) {
+    if (rung == Rung::kScalar) continue;  // its sums have another order
+    ASSERT_TRUE(set_rung(rung));
+    std::vector<bf16>& other = first[multiplies_bf16(rung)];
+    const std::vector<bf16> got = run(c, q, {c.tokens});
+    if (other.empty()) other = got;
+    EXPECT_TRUE(same_bits(got, other)) << rung_name(rung);
+  }
 }
 
 // Cache slots past the chunk are NaN here, and every chunk plan leaves other slots unused.

@@ -27,13 +27,6 @@ void store(float v, bf16* y) {
 }
 
 template <typename T>
-float rounded_weight(float p) {
-  T t;
-  store(p, &t);
-  return value(t);
-}
-
-template <typename T>
 float dot(const T* a, const T* b, int n) {
   float sum = 0;
   for (int i = 0; i < n; ++i) sum += value(a[i]) * value(b[i]);
@@ -68,8 +61,7 @@ void fold_page(const T* q, const Page<T>& page, int dim, float scale, Running& r
   for (int j = page.begin; j < page.end; ++j) {
     const float e = exp2_scalar(p[j] - max);
     sum += e;
-    const float weight = rounded_weight<T>(e);
-    for (int d = 0; d < dim; ++d) run.acc[d] += weight * value(page.v[j * dim + d]);
+    for (int d = 0; d < dim; ++d) run.acc[d] += e * value(page.v[j * dim + d]);
   }
   run.sum = run.sum * shrink + sum;
   run.max = max;

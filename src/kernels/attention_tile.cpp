@@ -295,20 +295,13 @@ void transpose_keys(const In* in, int valid, int lanes, uint32_t* keys) {
   }
 }
 
-void copy_row(const float* from, int count, float* to) {
-  std::copy_n(from, count, to);
-}
-void copy_row(const bf16* from, int count, float* to) {
-  rows::widen(from, count, to);
-}
-
 template <typename T>
 void copy_values(const TileRows<T>& rows, uint32_t* values) {
   const int stride = padded_dim(rows.head_dim);
   auto* out = reinterpret_cast<float*>(values);
   for (int key = 0; key < kPageTokens; ++key, out += stride) {
     const int count = key < rows.valid ? rows.head_dim : 0;
-    copy_row(rows.v + static_cast<int64_t>(key) * rows.head_dim, count, out);
+    copy_as(rows.v + static_cast<int64_t>(key) * rows.head_dim, count, out);
     std::fill_n(out + count, stride - count, 0.0f);
   }
 }

@@ -5,10 +5,13 @@
 // tile alone, not on the other rows of the block.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/float16.h"
 #include "kernels/attention.h"
+#include "kernels/row_kernels.h"
 
 namespace isthmus::kernels {
 
@@ -29,6 +32,16 @@ inline int64_t packed_key_lanes(int head_dim, bool is_bf16) {
 }
 inline int64_t packed_value_lanes(int head_dim, bool is_bf16) {
   return static_cast<int64_t>(padded_dim(head_dim)) * (is_bf16 ? kPageTokens / 2 : kPageTokens);
+}
+
+// Values as the lanes hold them: bf16 is widened where those are f32.
+template <typename T, typename L>
+void copy_as(const T* from, int64_t count, L* to) {
+  if constexpr (std::is_same_v<T, L>) {
+    std::copy_n(from, count, to);
+  } else {
+    rows::widen(from, count, to);
+  }
 }
 
 template <typename T>

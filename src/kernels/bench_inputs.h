@@ -89,9 +89,12 @@ inline std::vector<StepMatrix> step_matrices(DType t, const std::vector<BenchSha
 // Operations done, a multiply and an add counted as two.
 enum class Multipliers : uint8_t { kF32, kBf16, kInt8 };
 double run_multipliers(Multipliers kind);
-// Those of a prompt's bf16 values.
-inline Multipliers prompt_multipliers() {
+// Those of a prompt's bf16 values, in attention and in matrix products.
+inline Multipliers attention_multipliers() {
   return multiplies_bf16(active_rung()) ? Multipliers::kBf16 : Multipliers::kF32;
+}
+inline Multipliers gemm_multipliers() {
+  return active_rung() == Rung::kAvx512Bf16 ? Multipliers::kBf16 : Multipliers::kF32;
 }
 // Of the benchmark that times them.
 inline const char* peak_name(Multipliers kind) {

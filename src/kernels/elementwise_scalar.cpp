@@ -92,4 +92,9 @@ void widen(const bf16* x, int64_t count, float* y) {
   for (int64_t i = 0; i < count; ++i) y[i] = to_float(x[i]);
 }
 
+void add_exp(const float* x, int64_t count, float top, float* sums) {
+  const int64_t whole = count / 16 * 16;
+  for (int64_t i = 0; i < count; ++i) sums[i < whole ? i % 16 : 0] += exp_scalar(x[i] - top);
+}
+
 }  // namespace isthmus::kernels::scalar

@@ -160,6 +160,16 @@ TEST_P(ElementwiseTest, WideningKeepsEveryValue) {
   }
 }
 
+TEST_P(ElementwiseTest, SumsOfExpEqualTheirTwin) {
+  const std::vector<float> x = random_floats(300, 12, 20.0f);
+  for (int count = 0; count <= 100; ++count) {
+    std::vector<float> want(16, 0.5f), got(16, 0.5f);
+    scalar::add_exp(x.data() + count % 3, count, 7.0f, want.data());
+    rows::add_exp(x.data() + count % 3, count, 7.0f, got.data());
+    EXPECT_TRUE(same_bits(got, want)) << count;
+  }
+}
+
 TEST_P(ElementwiseTest, ARowsBitsDependOnNeitherNeighboursNorThreads) {
   const int n = 300, width = 129;
   const std::vector<float> x = random_floats(n * 2 * width, 9);

@@ -9,7 +9,6 @@
 
 #include "base/aligned_buffer.h"
 #include "base/huge_pages.h"
-#include "kernels/elementwise.h"
 #include "kernels/gemm_int8.h"
 #include "kernels/gemm_panels.h"
 #include "kernels/parallel.h"
@@ -44,7 +43,7 @@ PackedMatrix::~PackedMatrix() = default;
 
 namespace {
 
-constexpr int64_t kFlopsPerThread = 1 << 20;
+constexpr int64_t kLeastFlops = 1 << 20;  // of a product worth waking the team for
 constexpr int64_t kRowBlock = 192;
 constexpr int64_t kPadding = 16;  // f32 values, a line
 
@@ -60,8 +59,8 @@ bool uses_onednn(DType dtype) {
 }
 #endif
 
-// A block of activations, prepared by the thread that multiplies it, in memory kept from call to call: in its
-// second-level cache they stay while the panels pass by.
+// A block of activations, prepared by the thread that multiplies it, in memory kept from call to call. Where
+// K is not large they stay in its second-level cache while the panels pass by.
 struct BlockScratch {
   AlignedBuffer<float> wide;
   AlignedBuffer<int8_t> q;
@@ -84,11 +83,10 @@ BlockScratch& block_scratch() {
 template <typename F>
 void for_each_panel(int64_t m, int64_t n, int64_t k, int64_t panels, const F& f) {
   const int64_t blocks = (m + kRowBlock - 1) / kRowBlock;
-  parallel_groups(blocks, panels, 2 * m * n * k, kFlopsPerThread,
-                  [&](int64_t block, int64_t panel, bool is_new) {
-                    const int64_t first = block * kRowBlock;
-                    f(first, std::min(kRowBlock, m - first), panel, is_new);
-                  });
+  parallel_groups(blocks, panels, 2 * m * n * k, kLeastFlops, [&](int64_t block, int64_t panel, bool is_new) {
+    const int64_t first = block * kRowBlock;
+    f(first, std::min(kRowBlock, m - first), panel, is_new);
+  });
 }
 
 void multiply(const PanelWeights<float>& w, const float* in, int64_t m, float* out, bool accumulate) {

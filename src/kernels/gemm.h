@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix product of prompt arithmetic: activations [M, K] times weights [N, K] transposed. bf16 (products of
-// bf16, sums in f32; oneDNN on AVX-512), int8 (gemm_int8.h) and f32 (the reference arithmetic). Weights are
-// packed once. One calling thread at a time (the engine's); inside, the OpenMP team. A row of the result
-// depends on that row of the input only: not on M, not on the thread count. Not for generated tokens: see
-// step_linear.h.
+// bf16, sums in f32; by oneDNN on x86-64 rungs that multiply bf16), int8 (gemm_int8.h) and f32 (the reference
+// arithmetic). Weights are packed once. One calling thread at a time (the engine's); inside, the OpenMP team.
+// A row of the result depends on that row of the input only: not on M, not on the thread count. Not for
+// generated tokens: see step_linear.h.
 #pragma once
 
 #include <cstddef>

@@ -37,7 +37,7 @@ using DU = hn::RebindToUnsigned<DF>;
 using D8 = hn::Repartition<uint8_t, DI>;
 using VI = hn::Vec<DI>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(DF()));
-// Sums that stay in registers: 12 x 2 of AVX-512's 32, 4 x 2 of AVX2's 16, 4 x 4 of NEON's 32.
+// Sums that stay in registers: 6 x 4 of AVX-512's 32, 4 x 2 of AVX2's 16, 4 x 4 of NEON's 32.
 constexpr int kVectors = kLanes == 8 ? 2 : 4;
 constexpr int kRows = kLanes == 16 ? 6 : 4;
 constexpr int kStrip = kVectors * kLanes;  // columns at once

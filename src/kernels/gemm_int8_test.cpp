@@ -103,8 +103,7 @@ TEST_P(GemmInt8Test, IsNearTheExactProduct) {
 }
 
 TEST_P(GemmInt8Test, ARowsBitsDependOnNeitherMNorThreads) {
-  // Enough values for the team to share the rounding of activations, too; few columns where there is no quick
-  // way.
+  // More rows than a thread rounds at a time; few columns where there is no quick way.
   const bool quick = GetParam() != Rung::kScalar && GetParam() != Rung::kNeon;
   const int64_t rows = 240, n = quick ? 200 : 20, k = 580;
   const PackedMatrix w = PackedMatrix::pack_int8(random_floats(n * k, 6).data(), n, k).take();

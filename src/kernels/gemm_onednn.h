@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bf16 matrix product of full x86-64 builds: the only user of oneDNN, whose exceptions end here. Weights
-// lie in the blocked layout that oneDNN chooses; primitives are made once per (shape, rows, threads) and
-// shared by all matrices of that shape. Owned by PackedMatrix; run() from any thread (the cache of primitives
-// is locked, execution is not). Not for f32: gemm_panels.h.
+// The matrix product of rungs that multiply bf16, on x86-64: the only user of oneDNN, whose exceptions end
+// here. Weights lie in the blocked layout that oneDNN chooses; primitives are made once per (shape, rows,
+// threads) and shared by all matrices of that shape. Owned by PackedMatrix; run() from any thread (the cache
+// of primitives is locked, execution is not). Not for f32: gemm_panels.h.
 #pragma once
 
 #include <cstddef>

@@ -2,9 +2,9 @@
 // The matrix product in f32 multiply-adds: of bf16 values in prompt arithmetic, where the rung has no fast
 // product of bf16 (else gemm_onednn.h), and of f32 values in reference arithmetic. Weights lie in panels of
 // 32 output columns, [ceil(N / 32)][K][32]. Sums run over k in chunks of 192, which are added in order. Every
-// rung and every M gives the same bits: products of bf16 are exact in f32 (unless they are denormals), and
-// products of f32 are rounded before they are added. Private to src/kernels: PackedMatrix is its front. Pure
-// functions on borrowed arrays; one thread, but for packing.
+// rung and every M gives the same bits: products of bf16 are exact in f32 (unless they are denormals or
+// infinite), and products of f32 are rounded before they are added. Private to src/kernels: PackedMatrix is
+// its front. Pure functions on borrowed arrays; one thread, but for packing.
 #pragma once
 
 #include <cstdint>

@@ -169,14 +169,14 @@ void add_prompt_kernels(std::vector<Kernel>* out) {
     weights += static_cast<double>(n * k);
     rows += 512.0 * static_cast<double>(2 * k + 4 * n);
   }
-  out->push_back({"gemm_bf16", prompt_multipliers(), products, 2 * weights + rows, make_gemm});
+  out->push_back({"gemm_bf16", gemm_multipliers(), products, 2 * weights + rows, make_gemm});
   out->push_back({"gemm_int8", Multipliers::kInt8, products, weights + rows, make_gemm_int8});
   for (const int64_t context : {0, 1024, 4096, 7168}) {
     const double pairs = 512.0 * (static_cast<double>(context) + 256.5);
     const double cache =
         2.0 * 2 * BenchCache::kKvHeads * BenchCache::kDim * static_cast<double>(context + 512);
     const double q = 2.0 * 2 * 512 * BenchCache::kHeads * BenchCache::kDim;
-    out->push_back({"attention_prompt_" + std::to_string(context), prompt_multipliers(),
+    out->push_back({"attention_prompt_" + std::to_string(context), attention_multipliers(),
                     4.0 * BenchCache::kDim * BenchCache::kHeads * pairs, cache + q,
                     [=] { return make_attention_prompt(context); }});
   }

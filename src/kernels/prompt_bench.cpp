@@ -3,7 +3,6 @@
 // reading as a share of them, from one run (other work on the machine lowers all alike).
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
 #include <vector>
 
 #include "base/aligned_buffer.h"
@@ -35,13 +34,10 @@ void BM_Gemm(benchmark::State& state) {
   time_gemm(state);
 }
 
-// On the rung that multiplies bf16 with instructions of its own, if the CPU has any: what engines get that
-// always use them (bench/peers.py).
+// With instructions for bf16, where the CPU has them: what engines get that always use them (bench/peers.py).
 void BM_GemmBf16(benchmark::State& state) {
   const Rung preferred = active_rung();
-  const std::vector<Rung> rungs = available_rungs();
-  const auto found = std::find_if(rungs.begin(), rungs.end(), multiplies_bf16);
-  if (found != rungs.end()) set_rung(*found);
+  if (!set_rung(Rung::kAvx512Bf16)) return state.SkipWithError("no such instructions");
   time_gemm(state);
   set_rung(preferred);
 }

@@ -46,6 +46,9 @@ void round_row(const float* x, int64_t count, bf16* y) {
 void widen_row(const bf16* x, int64_t count, float* y) {
   scalar::widen(x, count, y);
 }
+void add_exp_row(const float* x, int64_t count, float top, float* sums) {
+  scalar::add_exp(x, count, top, sums);
+}
 
 #else
 
@@ -206,6 +209,22 @@ void widen_row(const bf16* x, int64_t count, float* y) {
   for (; i < count; ++i) y[i] = to_float(x[i]);
 }
 
+void add_exp_row(const float* x, int64_t count, float top, float* sums) {
+  constexpr int kParts = 16 / static_cast<int>(kLanes);
+  const VF largest = hn::Set(DF(), top);
+  VF acc[kParts];
+  for (int j = 0; j < kParts; ++j) acc[j] = hn::LoadU(DF(), sums + j * kLanes);
+  int64_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    for (int j = 0; j < kParts; ++j) {
+      const VF v = hn::LoadU(DF(), x + i + j * kLanes);
+      acc[j] = hn::Add(acc[j], exp_lanes(DF(), hn::Sub(v, largest)));
+    }
+  }
+  for (int j = 0; j < kParts; ++j) hn::StoreU(acc[j], DF(), sums + j * kLanes);
+  for (; i < count; ++i) sums[0] += exp_scalar(x[i] - top);
+}
+
 #endif  // ISTHMUS_SCALAR_PASS
 
 }  // namespace
@@ -224,6 +243,7 @@ HWY_EXPORT(silu_mul_bf16);
 HWY_EXPORT(add_bias_rows);
 HWY_EXPORT(round_row);
 HWY_EXPORT(widen_row);
+HWY_EXPORT(add_exp_row);
 
 namespace rows {
 
@@ -250,6 +270,9 @@ void round_to_bf16(const float* x, int64_t count, bf16* y) {
 }
 void widen(const bf16* x, int64_t count, float* y) {
   ISTHMUS_DISPATCH(widen_row)(x, count, y);
+}
+void add_exp(const float* x, int64_t count, float top, float* sums) {
+  ISTHMUS_DISPATCH(add_exp_row)(x, count, top, sums);
 }
 
 }  // namespace rows

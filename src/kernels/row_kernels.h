@@ -25,6 +25,8 @@ void silu_mul(const float* gate_up, int64_t n, int64_t width, float* y);
 void add_bias(float* y, const float* bias, int64_t n, int64_t width);
 void round_to_bf16(const float* x, int64_t count, bf16* y);
 void widen(const bf16* x, int64_t count, float* y);  // to f32
+// sums[i % 16] += e^(x[i] - top) in ascending order; what is left of a multiple of 16 goes to sums[0].
+void add_exp(const float* x, int64_t count, float top, float* sums);
 
 }  // namespace isthmus::kernels::rows
 #endif

@@ -5,6 +5,10 @@
 #include <atomic>
 
 #ifndef ISTHMUS_COMPUTE_SERIAL
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "kernels/simd.h"
 
 #include "hwy/highway.h"
@@ -28,7 +32,10 @@ void select(Rung) {}
 // four times as long for it, half the rate of f32 (measured on family 6, model 207); they have AMX, which
 // oneDNN uses, unless a virtual machine hides it.
 bool bf16_is_faster() {
-  return !__builtin_cpu_is("intel") || __builtin_cpu_supports("amx-bf16");
+  constexpr unsigned kAmxBf16 = 1u << 22;  // of EDX, CPUID leaf 7
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  const bool has_amx = __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kAmxBf16) != 0;
+  return !__builtin_cpu_is("intel") || has_amx;
 }
 #endif
 

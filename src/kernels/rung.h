@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ISA rung: which compiled variant of the SIMD kernels runs. Chosen once from CPUID (the preferred one);
-// tests force others. Same rung, same bits; across rungs the bf16 and int8 sums may differ in order. Any
+// tests force others. Same rung, same bits; what differs between rungs: docs/architecture.md. Any
 // thread may ask; set_rung only while no kernel runs. Not a tuning knob: there is no flag for it.
 #pragma once
 
@@ -22,8 +22,8 @@ std::string_view rung_name(Rung rung);
 
 Rung active_rung();
 std::vector<Rung> available_rungs();  // of this build on this CPU, the preferred one last
-// Does prompt arithmetic multiply pairs of bf16, with instructions of their own? Else bf16 values are
-// multiplied as f32, which is as exact and, without such instructions, several times faster.
+// Does prompt attention multiply pairs of bf16 with an instruction, and on x86-64 oneDNN the matrices? Else
+// bf16 values are multiplied as f32, as exactly and, without such an instruction, several times faster.
 bool multiplies_bf16(Rung rung);
 bool set_rung(Rung rung);  // false, and nothing changes, where it is not available
 

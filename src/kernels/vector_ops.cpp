@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/exp.h"
+#include "kernels/row_kernels.h"
 
 namespace isthmus::kernels {
 namespace {
@@ -41,12 +41,8 @@ float log_sum_exp(const float* x, int64_t n) {
   double total = 0;
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const int64_t end = std::min(n, begin + kBlock);
-    float sum[kLanes] = {};
-    int64_t i = begin;
-    for (; i + kLanes <= end; i += kLanes) {
-      for (int l = 0; l < kLanes; ++l) sum[l] += exp_scalar(x[i + l] - top);
-    }
-    for (; i < end; ++i) sum[0] += exp_scalar(x[i] - top);
+    float sum[16] = {};
+    rows::add_exp(x + begin, end - begin, top, sum);
     for (const float s : sum) total += static_cast<double>(s);
   }
   return static_cast<float>(static_cast<double>(top) + std::log(total));

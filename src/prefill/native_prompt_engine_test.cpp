@@ -304,12 +304,13 @@ TEST_F(NativePromptEngineTest, EndsRunsWhenItIsDestroyed) {
 
 TEST_F(NativePromptEngineTest, ProducerNamesWhatChangesBits) {
   const ModelConfig& config = model_->config();
-  const ProducerFacts facts{sha256("weights"), "prompt-bf16-1", "avx512"};
+  const ProducerFacts facts{sha256("weights"), "prompt-bf16-2", "avx512-vnni"};
   const Identity one = producer_identity(config, facts);
   EXPECT_EQ(one.digest, producer_identity(config, facts).digest);
-  EXPECT_NE(one.digest, producer_identity(config, {sha256("other"), "prompt-bf16-1", "avx512"}).digest);
-  EXPECT_NE(one.digest, producer_identity(config, {sha256("weights"), "prompt-int8-1", "avx512"}).digest);
-  EXPECT_NE(one.digest, producer_identity(config, {sha256("weights"), "prompt-bf16-1", "avx2"}).digest);
+  EXPECT_NE(one.digest, producer_identity(config, {sha256("other"), "prompt-bf16-2", "avx512-vnni"}).digest);
+  EXPECT_NE(one.digest,
+            producer_identity(config, {sha256("weights"), "prompt-int8-2", "avx512-vnni"}).digest);
+  EXPECT_NE(one.digest, producer_identity(config, {sha256("weights"), "prompt-bf16-2", "avx2"}).digest);
   ModelConfig rope = config;
   rope.rope.theta *= 2;
   EXPECT_NE(one.digest, producer_identity(rope, facts).digest);
