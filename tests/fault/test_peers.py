@@ -85,7 +85,8 @@ def test_client_that_leaves_frees_everything(phase, bench, baseline):
         connection.close()
     else:
         with bench.serve.stream(ids, max_tokens=6000, ignore_eos=True) as reply:  # an answer that does not end by itself
-            kind, event = next(events(reply))
+            arriving = events(reply)  # kept: a generator that nobody holds is closed, and the connection with it
+            kind, event = next(arriving)
             assert kind == "data" and event["choices"][0]["finish_reason"] is None
             assert bench.serve.stats()["engine"]["active"] == 1
     bench.settle()
