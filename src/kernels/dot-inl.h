@@ -4,6 +4,8 @@
 // dot4-inl.h use raw intrinsics.
 #include "hwy/highway.h"
 
+#include "base/float16.h"
+
 #undef ISTHMUS_BEFORE_NAMESPACE
 #undef ISTHMUS_AFTER_NAMESPACE
 #undef ISTHMUS_SCALAR_PASS
@@ -57,6 +59,14 @@ HWY_INLINE VF dot2_bf16(D32, VU a, VU b, VF acc) {
 #endif
 }
 #endif
+
+template <class D32, class VF = hn::Vec<D32>>
+HWY_INLINE VF load_bf16(D32 df, const bf16* in) {
+  const hn::RebindToUnsigned<D32> du;
+  const hn::Rebind<uint16_t, D32> du16;
+  const auto half = hn::LoadU(du16, reinterpret_cast<const uint16_t*>(in));
+  return hn::BitCast(df, hn::ShiftLeft<16>(hn::PromoteTo(du, half)));
+}
 
 // f32 lanes to the bits of bf16 in the low half of each 32-bit lane: nearest even, NaN stays NaN
 // (base/float16.h to_bf16).

@@ -116,7 +116,7 @@ void multiply(const Int8Weights& w, const bf16* in, int64_t m, float* out, bool 
       if (stride != w.k) std::memset(q, 0, static_cast<size_t>(rows * stride));
       quantize_int8(in + first * w.k, rows, w.k, q, scale, sum);
     }
-    gemm_int8({w, {q, scale, sum}, accumulate, out + first * w.n}, 0, rows, panel);
+    gemm_int8({w, {q, scale, sum, rows}, accumulate, out + first * w.n}, panel);
   });
 }
 

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "kernels/parallel.h"
+#include "kernels/store_sums.h"
 
 namespace isthmus::kernels {
 namespace {
@@ -77,11 +78,11 @@ void quantize_int8(const bf16* in, int64_t rows, int64_t k, int8_t* q, float* sc
   }
 }
 
-void gemm_int8(const Int8Product& product, int64_t first, int64_t last, int64_t panel) {
+void gemm_int8(const Int8Product& product, int64_t panel) {
   const auto& [w, rows, accumulate, out] = product;
   const std::byte* const cells = w.panels + static_cast<size_t>(panel) * w.panel_bytes();
   const int64_t column = panel * kInt8Columns;
-  for (int64_t r = first; r < last; ++r) {
+  for (int64_t r = 0; r < rows.count; ++r) {
     const int8_t* q = rows.q + r * w.groups() * 4;
     for (int64_t c = 0; c < std::min<int64_t>(kInt8Columns, w.n - column); ++c) {
       int32_t total = -128 * rows.sum[r];
@@ -90,8 +91,7 @@ void gemm_int8(const Int8Product& product, int64_t first, int64_t last, int64_t 
       float scale;
       std::memcpy(&scale, cells + (w.groups() * kInt8Columns + c) * 4, sizeof scale);
       const float y = static_cast<float>(total) * scale * rows.scale[r];
-      float* to = out + r * w.n + column + c;
-      *to = accumulate ? *to + y : y;
+      store_sums(&y, 1, accumulate, out + r * w.n + column + c);
     }
   }
 }
@@ -102,8 +102,8 @@ void gemm_int8(const Int8Product& product, int64_t first, int64_t last, int64_t 
 void quantize_int8(const bf16* in, int64_t rows, int64_t k, int8_t* q, float* scale, int32_t* sum) {
   scalar::quantize_int8(in, rows, k, q, scale, sum);
 }
-void gemm_int8(const Int8Product& product, int64_t first, int64_t last, int64_t panel) {
-  scalar::gemm_int8(product, first, last, panel);
+void gemm_int8(const Int8Product& product, int64_t panel) {
+  scalar::gemm_int8(product, panel);
 }
 #endif
 

@@ -39,6 +39,7 @@ struct Int8Rows {
   const int8_t* q = nullptr;
   const float* scale = nullptr;  // [rows]: largest magnitude / 127; NaN where a value is not finite
   const int32_t* sum = nullptr;  // [rows]: of q
+  int64_t count = 0;
 };
 
 // in: [rows, K] bf16; q as above, its padding zero already.
@@ -51,12 +52,12 @@ struct Int8Product {
   float* out = nullptr;  // [M, N]
 };
 
-// out[first .. last, columns of `panel`] (+)= (sum of products * weight scale) * row scale.
-void gemm_int8(const Int8Product& product, int64_t first, int64_t last, int64_t panel);
+// out[all rows, columns of `panel`] (+)= (sum of products * weight scale) * row scale.
+void gemm_int8(const Int8Product& product, int64_t panel);
 
 namespace scalar {
 void quantize_int8(const bf16* in, int64_t rows, int64_t k, int8_t* q, float* scale, int32_t* sum);
-void gemm_int8(const Int8Product& product, int64_t first, int64_t last, int64_t panel);
+void gemm_int8(const Int8Product& product, int64_t panel);
 }  // namespace scalar
 
 }  // namespace isthmus::kernels

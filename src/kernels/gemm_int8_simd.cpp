@@ -8,6 +8,7 @@
 
 #include "kernels/gemm_int8.h"
 #include "kernels/simd.h"
+#include "kernels/store_sums.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gemm_int8_simd.cpp"
@@ -22,8 +23,8 @@ namespace {
 
 #if ISTHMUS_SCALAR_PASS
 
-void multiply(const Int8Product& product, int64_t first, int64_t last, int64_t panel) {
-  scalar::gemm_int8(product, first, last, panel);
+void multiply(const Int8Product& product, int64_t panel) {
+  scalar::gemm_int8(product, panel);
 }
 void quantize(const bf16* in, int64_t rows, int64_t k, int8_t* q, float* scale, int32_t* sum) {
   scalar::quantize_int8(in, rows, k, q, scale, sum);
@@ -87,10 +88,6 @@ HWY_INLINE void store_scaled(const VI (&sum)[kVectors], const float* scales, flo
    ...);
 }
 
-HWY_INLINE void store_some(const float* y, int64_t columns, bool accumulate, float* out) {
-  for (int64_t j = 0; j < columns; ++j) out[j] = accumulate ? out[j] + y[j] : y[j];
-}
-
 // Rows row + kRow... times one strip. Integer sums: any number of rows gives the same.
 template <int... kVector, int... kRow>
 HWY_INLINE void multiply_rows(const Strip& s, const Int8Rows& rows, int64_t row,
@@ -113,10 +110,10 @@ HWY_INLINE void multiply_rows(const Strip& s, const Int8Rows& rows, int64_t row,
   }
   HWY_ALIGN float y[sizeof...(kRow)][kStrip];
   (store_scaled(sum[kRow], s.scales, rows.scale[row + kRow], false, y[kRow], vectors), ...);
-  (store_some(y[kRow], s.columns, s.accumulate, out + kRow * s.out_stride), ...);
+  (store_sums(y[kRow], s.columns, s.accumulate, out + kRow * s.out_stride), ...);
 }
 
-void multiply(const Int8Product& product, int64_t first, int64_t last, int64_t panel) {
+void multiply(const Int8Product& product, int64_t panel) {
   const auto& [w, rows, accumulate, out] = product;
   const auto* base =
       reinterpret_cast<const uint8_t*>(w.panels) + static_cast<size_t>(panel) * w.panel_bytes();
@@ -127,17 +124,11 @@ void multiply(const Int8Product& product, int64_t first, int64_t last, int64_t p
     const int64_t columns = std::min<int64_t>(kStrip, w.n - column);
     if (columns <= 0) return;
     const Strip strip{base + at * 4, scales + at, w.groups(), out + column, w.n, columns, accumulate};
-    int64_t r = first;
-    for (; r + kRows <= last; r += kRows)
+    int64_t r = 0;
+    for (; r + kRows <= rows.count; r += kRows)
       multiply_rows(strip, rows, r, vectors, std::make_integer_sequence<int, kRows>());
-    for (; r < last; ++r) multiply_rows(strip, rows, r, vectors, std::make_integer_sequence<int, 1>());
+    for (; r < rows.count; ++r) multiply_rows(strip, rows, r, vectors, std::make_integer_sequence<int, 1>());
   }
-}
-
-HWY_INLINE hn::Vec<DF> load_bf16(const bf16* in) {
-  const hn::Rebind<uint16_t, DU> d16;
-  const auto half = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(in));
-  return hn::BitCast(DF(), hn::ShiftLeft<16>(hn::PromoteTo(DU(), half)));
 }
 
 // One row of a length that is a multiple of the vector; the scalar twin takes others.
@@ -145,7 +136,7 @@ void quantize_row(const bf16* in, int64_t k, int8_t* q, float* scale, int32_t* s
   const auto positive = hn::Set(DU(), 0x7fffffffu);
   auto largest = hn::Zero(DU());
   for (int64_t i = 0; i < k; i += kLanes)
-    largest = hn::Max(largest, hn::And(hn::BitCast(DU(), load_bf16(in + i)), positive));
+    largest = hn::Max(largest, hn::And(hn::BitCast(DU(), load_bf16(DF(), in + i)), positive));
   const float magnitude = hn::GetLane(hn::BitCast(DF(), hn::MaxOfLanes(DU(), largest)));
   if (!(magnitude <= std::numeric_limits<float>::max()) || magnitude < kInt8Smallest) {
     scalar::quantize_int8(in, 1, k, q, scale, sum);
@@ -156,7 +147,7 @@ void quantize_row(const bf16* in, int64_t k, int8_t* q, float* scale, int32_t* s
   const hn::Rebind<int8_t, DI> d8;
   VI total = hn::Zero(DI());
   for (int64_t i = 0; i < k; i += kLanes) {
-    const VI v = hn::NearestInt(hn::Mul(load_bf16(in + i), inverse));
+    const VI v = hn::NearestInt(hn::Mul(load_bf16(DF(), in + i), inverse));
     total = hn::Add(total, v);
     hn::StoreU(hn::DemoteTo(d8, v), d8, q + i);
   }
@@ -182,8 +173,8 @@ ISTHMUS_AFTER_NAMESPACE();
 namespace isthmus::kernels {
 HWY_EXPORT(multiply);
 HWY_EXPORT(quantize);
-void gemm_int8(const Int8Product& product, int64_t first, int64_t last, int64_t panel) {
-  ISTHMUS_DISPATCH(multiply)(product, first, last, panel);
+void gemm_int8(const Int8Product& product, int64_t panel) {
+  ISTHMUS_DISPATCH(multiply)(product, panel);
 }
 void quantize_int8(const bf16* in, int64_t rows, int64_t k, int8_t* q, float* scale, int32_t* sum) {
   ISTHMUS_DISPATCH(quantize)(in, rows, k, q, scale, sum);

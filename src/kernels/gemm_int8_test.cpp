@@ -19,7 +19,7 @@ struct Quantized {
   std::vector<int32_t> sum;
 
   Quantized(int64_t rows, int64_t k) : q(rows * ((k + 3) / 4 * 4), 0), scale(rows), sum(rows) {}
-  Int8Rows rows() const { return {q.data(), scale.data(), sum.data()}; }
+  Int8Rows rows() const { return {q.data(), scale.data(), sum.data(), std::ssize(scale)}; }
   bool operator==(const Quantized& o) const { return q == o.q && same_bits(scale, o.scale) && sum == o.sum; }
 };
 
@@ -57,8 +57,8 @@ TEST_P(GemmInt8Test, ProductsEqualTheirTwin) {
       for (const bool accumulate : {false, true}) {
         std::vector<float> got(m * n, 0.5f), want(m * n, 0.5f);
         for (int64_t p = 0; p < packed.panel_count(); ++p) {
-          gemm_int8({packed, in.rows(), accumulate, got.data()}, 0, m, p);
-          scalar::gemm_int8({packed, in.rows(), accumulate, want.data()}, 0, m, p);
+          gemm_int8({packed, in.rows(), accumulate, got.data()}, p);
+          scalar::gemm_int8({packed, in.rows(), accumulate, want.data()}, p);
         }
         EXPECT_TRUE(same_bits(got, want)) << m << " " << n << " " << k;
       }

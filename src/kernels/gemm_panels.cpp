@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "kernels/parallel.h"
+#include "kernels/store_sums.h"
 
 namespace isthmus::kernels {
 namespace {
@@ -59,8 +60,7 @@ void multiply(const PanelWeights<T>& w, const PanelRows& rows, int64_t panel) {
       float sums[kPanelColumns];
       sum_chunk(rows.in + r * rows.in_stride + chunk, weights + chunk * kPanelColumns,
                 std::min<int64_t>(kPanelChunk, w.k - chunk), sums);
-      const bool add = rows.accumulate || chunk > 0;
-      for (int64_t j = 0; j < columns; ++j) y[j] = add ? y[j] + sums[j] : sums[j];
+      store_sums(sums, columns, rows.accumulate || chunk > 0, y);
     }
   }
 }

@@ -2,12 +2,13 @@
 #ifndef ISTHMUS_COMPUTE_SERIAL
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 #include <utility>
 
 #include "kernels/gemm_panels.h"
+#include "kernels/row_kernels.h"
 #include "kernels/simd.h"
+#include "kernels/store_sums.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gemm_panels_simd.cpp"
@@ -79,10 +80,6 @@ struct Strip {
   bool add;
 };
 
-HWY_INLINE void store_some(const float* y, int64_t columns, bool add, float* out) {
-  for (int64_t j = 0; j < columns; ++j) out[j] = add ? out[j] + y[j] : y[j];
-}
-
 // Rows kRow... A row's operations are the same in any company.
 template <typename T, int... kVector, int... kRow>
 HWY_INLINE void multiply_rows(const Strip& s, const float* in, float* out,
@@ -102,7 +99,7 @@ HWY_INLINE void multiply_rows(const Strip& s, const float* in, float* out,
   }
   HWY_ALIGN float y[sizeof...(kRow)][kStrip];
   (store(sum[kRow], false, y[kRow], vectors), ...);
-  (store_some(y[kRow], s.columns, s.add, out + kRow * s.out_stride), ...);
+  (store_sums(y[kRow], s.columns, s.add, out + kRow * s.out_stride), ...);
 }
 
 template <typename T>
@@ -128,13 +125,7 @@ HWY_INLINE const float* chunk_weights(const float* panel, int64_t, float*) {
   return panel;
 }
 HWY_INLINE const float* chunk_weights(const bf16* panel, int64_t steps, float* room) {
-  const hn::RebindToUnsigned<DF> du;
-  const hn::Rebind<uint16_t, DF> d16;
-  const auto* bits = reinterpret_cast<const uint16_t*>(panel);
-  for (int64_t i = 0; i < steps * kPanelColumns; i += kLanes) {
-    const auto wide = hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, bits + i)));
-    hn::Store(hn::BitCast(DF(), wide), DF(), room + i);
-  }
+  rows::widen(panel, steps * kPanelColumns, room);
   return room;
 }
 

@@ -199,13 +199,8 @@ void round_row(const float* x, int64_t count, bf16* y) {
 }
 
 void widen_row(const bf16* x, int64_t count, float* y) {
-  const hn::RebindToUnsigned<DF> du;
-  const hn::Rebind<uint16_t, DF> d16;
   int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    const auto half = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(x + i));
-    store_lanes(hn::BitCast(DF(), hn::ShiftLeft<16>(hn::PromoteTo(du, half))), y + i);
-  }
+  for (; i + kLanes <= count; i += kLanes) store_lanes(load_bf16(DF(), x + i), y + i);
   for (; i < count; ++i) y[i] = to_float(x[i]);
 }
 

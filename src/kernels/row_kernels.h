@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SIMD forms of the elementwise kernels on one thread (elementwise.cpp splits rows over threads).
-// Bit-identical to their scalar twins (scalar.h) on every rung: products and sums are rounded separately and
-// sums keep 16 lanes' order. In the serial build, those twins.
+// Bit-identical to their scalar twins (scalar.h) on every rung: products and sums are rounded separately (but
+// for the polynomial of exp.h) and sums keep 16 lanes' order. In the serial build, those twins.
 #pragma once
 
 #include <cstdint>
